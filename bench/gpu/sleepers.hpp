@@ -1,0 +1,12 @@
+// bench_gpu_publish: the part with subscribers that sleep.
+#pragma once
+
+#include "harness/report.hpp"
+
+namespace vramlink::bench {
+
+/// publish() in place while subscribers sleep in receive(), beside the driver's batch and raw futex
+/// wakes of as many sleepers. Adds both rows.
+void measure_sleepers(Report& report, bool smoke);
+
+}  // namespace vramlink::bench

@@ -1,0 +1,172 @@
+// Looking at channels from outside: the observer's role.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <vramlink/inspect.hpp>
+
+#include "base/checked.hpp"
+#include "base/try.hpp"
+#include "channel/attach_error.hpp"
+#include "link/names.hpp"
+#include "link/peer.hpp"
+#include "os/fork_guard.hpp"
+#include "os/lock_file.hpp"
+#include "os/process.hpp"
+#include "os/shared_segment.hpp"
+#include "os/socket.hpp"
+#include "runtime/runtime_state.hpp"
+#include "wire/codec.hpp"
+#include "wire/layout_v1.hpp"
+#include "wire/segment_check.hpp"
+
+namespace vramlink::inline v0 {
+namespace {
+
+/// Waits for one message of type Body. Codes: timed_out, peer_gone, corrupt, incompatible; whatever
+/// a REFUSED may say.
+template <class Body>
+Result<Body> receive(const os::Socket& socket, std::string_view name, Deadline deadline,
+                     std::vector<os::UniqueFd>* fds = nullptr) {
+  std::array<std::byte, wire::kMessageBytesMax> buffer;
+  VRAMLINK_CHECK(os::wait_readable(socket.fd(), deadline));
+  os::Socket::Received received = VRAMLINK_TRY(socket.receive(buffer));
+  const std::span<const std::byte> bytes(buffer.data(), received.size_bytes);
+  if (auto refused = wire::decode<wire::Refused>(bytes, received.fds.size())) {
+    return channel::refusal("inspect channel", name, *refused);
+  }
+  const Body body = VRAMLINK_TRY(wire::decode<Body>(bytes, received.fds.size()));
+  if (fds) *fds = std::move(received.fds);
+  return body;
+}
+
+Result<void> send_hello(const os::Socket& socket, std::string_view name) {
+  wire::Hello hello{};
+  hello.role = wire::Role::observer;
+  hello.process = VRAMLINK_TRY(link::own_facts());
+  wire::set_name(hello, name);
+  return socket.send(wire::encode(hello));
+}
+
+/// One slot's sequence and time, or nothing while it is being written.
+std::optional<std::pair<std::uint64_t, std::int64_t>> stamp(const wire::SlotHeader& slot) {
+  // The tag before and after, each word with acquire: pairs with the publisher's release stores.
+  const std::uint64_t before = slot.tag.load(std::memory_order_acquire);
+  const std::uint64_t publish_ns = slot.publish_ns.load(std::memory_order_acquire);
+  if (before == 0 || slot.tag.load(std::memory_order_acquire) != before) return std::nullopt;
+  return std::pair(before, static_cast<std::int64_t>(publish_ns));
+}
+
+void read_times(const wire::Broadcast& broadcast, std::uint32_t slot_count, ChannelInfo& info) {
+  std::pair<std::uint64_t, std::int64_t> first{~std::uint64_t{0}, 0};
+  std::pair<std::uint64_t, std::int64_t> last{0, 0};
+  for (std::uint32_t i = 0; i < slot_count; ++i) {
+    const auto seen = stamp(broadcast.slot[i]);
+    if (!seen) continue;
+    first = std::min(first, *seen);
+    last = std::max(last, *seen);
+  }
+  if (last.first == 0) return;
+  info.newest_sequence = last.first;
+  info.newest_age_ns =
+      std::max<std::int64_t>(0, base::saturating_subtract(monotonic_ns(), last.second));
+  if (last.first > first.first && last.second > first.second) {
+    info.frames_per_second =
+        static_cast<double>(last.first - first.first) * 1e9 /
+        static_cast<double>(base::saturating_subtract(last.second, first.second));
+  }
+}
+
+void copy(const wire::Status& status, PublisherStatistics& statistics) {
+  statistics.published = status.published;
+  statistics.published_bytes = status.published_bytes;
+  statistics.refused_full = status.refused_full;
+  statistics.timed_out = status.timed_out;
+  statistics.abandoned = status.abandoned;
+  statistics.subscribers_ever = status.subscribers_ever;
+  statistics.subscribers_died = status.subscribers_died;
+  statistics.subscribers_revoked = status.subscribers_revoked;
+  for (std::uint32_t i = 0; i < status.subscriber_count; ++i) {
+    const wire::SubscriberStatus& entry = status.subscribers[i];
+    statistics.subscribers.push_back({entry.pid, entry.depth, entry.held, entry.lag,
+                                      entry.blocked_claims, entry.received, entry.skipped,
+                                      entry.lost});
+  }
+}
+
+/// The living owner of a name; nothing if there is none. Of an owner in another pid namespace the
+/// lock tells: it ends with its process. Codes: those of reading the lock file.
+Result<std::optional<os::ProcessIdentity>> living_owner(const std::string& lock_path) {
+  using Found = std::optional<os::ProcessIdentity>;
+  const Result<os::LockFile::Owner> owner = os::LockFile::read_owner(lock_path);
+  if (owner.failed_with(Code::not_found) || owner.failed_with(Code::corrupt)) return Found();
+  if (!owner) return owner.error();
+  const os::Life life = os::life_of(owner->identity);
+  if (life == os::Life::alive) return Found(owner->identity);
+  if (life == os::Life::dead) return Found();
+  const Result<bool> locked = os::LockFile::is_locked(lock_path);
+  if (locked.failed_with(Code::not_found) || locked.failed_with(Code::corrupt)) return Found();
+  if (!locked) return locked.error();
+  return *locked ? Found(owner->identity) : Found();
+}
+
+/// The program of a process; "" if it is in another pid namespace, where its pid is another's here.
+std::string program_of(const os::ProcessIdentity& identity) {
+  const Result<os::ProcessIdentity> self = os::identify_self();
+  if (!self || self->pid_namespace != identity.pid_namespace) return {};
+  return os::process_name(identity.pid);
+}
+
+/// What the publisher itself says. Codes: timed_out, peer_gone, and those of its answers.
+Result<void> ask(const Runtime& runtime, std::string_view name, Deadline deadline,
+                 ChannelInfo& info) {
+  const os::Socket socket =
+      VRAMLINK_TRY(os::Socket::connect(link::socket_path(runtime.directory(), name)));
+  VRAMLINK_CHECK(send_hello(socket, name));
+  std::vector<os::UniqueFd> fds;
+  const wire::Offer offer = VRAMLINK_TRY(receive<wire::Offer>(socket, name, deadline, &fds));
+  const os::SharedSegment segment = VRAMLINK_TRY(os::SharedSegment::adopt(
+      std::move(fds.front()), sizeof(wire::Broadcast), sizeof(wire::Broadcast), os::kFullSeals));
+  const os::Mapping mapping = VRAMLINK_TRY(segment.map(os::Access::read_only));
+  const std::byte* const base = mapping.data();
+  const wire::BroadcastFacts facts =
+      VRAMLINK_TRY(wire::check_broadcast(base, mapping.size_bytes()));
+  info.device = DeviceId{offer.device};
+  info.format = facts.format;
+  info.slot_count = facts.slot_count;
+  read_times(wire::broadcast_at(base), facts.slot_count, info);
+  wire::Query query{};
+  query.what = wire::QueryKind::status;
+  VRAMLINK_CHECK(socket.send(wire::encode(query)));
+  copy(VRAMLINK_TRY(receive<wire::Status>(socket, name, deadline)), info.statistics);
+  info.statistics.resizes = facts.generation - 1;
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> list_channels(const Runtime& runtime) {
+  VRAMLINK_CHECK(os::require_not_forked("list channels"));
+  return link::list_names(runtime.directory());
+}
+
+Result<ChannelInfo> inspect_channel(const Runtime& runtime, std::string_view name,
+                                    Deadline deadline) {
+  VRAMLINK_CHECK(os::require_not_forked("inspect channel"));
+  VRAMLINK_CHECK(link::check_name(name));
+  const std::optional<os::ProcessIdentity> owner =
+      VRAMLINK_TRY(living_owner(link::lock_path(runtime.directory(), name)));
+  if (!owner) return link::unknown_name("inspect channel", runtime.directory(), name);
+  ChannelInfo info;
+  info.name = std::string(name);
+  info.owner_pid = owner->pid;
+  info.owner_name = program_of(*owner);
+  const Result<void> asked = ask(runtime, name, deadline, info);
+  info.responsive = asked.has_value();
+  if (!asked) info.trouble = to_string(asked.error());
+  return info;
+}
+
+}  // namespace vramlink::inline v0

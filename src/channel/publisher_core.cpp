@@ -1,0 +1,234 @@
+// See publisher_core.hpp: opening and claiming. Publishing is in publisher_publish.cpp; subscribers
+// come and go in publisher_members.cpp.
+#include "channel/publisher_core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/steps.hpp"
+#include "base/try.hpp"
+#include "channel/attachment.hpp"
+#include "channel/backoff.hpp"
+#include "link/names.hpp"
+#include "os/fork_guard.hpp"
+#include "os/futex.hpp"
+#include "os/threads.hpp"
+#include "runtime/end_on_janitor.hpp"
+#include "runtime/runtime_state.hpp"
+
+namespace vramlink::inline v0::channel {
+namespace {
+
+/// Asleep in claim while a GPU may release or complete a slot, which rings nothing.
+constexpr Backoff::Limits kForSlot{0, 50'000, 1'000'000};
+
+/// In one claim: honest members ring once for each frame that they take or let go.
+constexpr int kFruitlessLooksMax = 64;
+
+/// Longest sleep for a slot without another look.
+constexpr std::chrono::milliseconds kSleepMax{100};
+constinit std::atomic<bool> claim_sleeps_limited{true};
+
+Result<void> check(const PublisherOptions& options) {
+  VRAMLINK_CHECK(check_slot_count("open publisher", options.slot_count));
+  if (options.held_count_max > options.slot_count) {
+    return Error(Code::invalid_argument, "open publisher")
+        .about("held_count_max")
+        .because(std::to_string(options.held_count_max) + " is more than the slots");
+  }
+  if (options.subscriber_count_max > kSubscriberCountMax) {
+    return Error(Code::invalid_argument, "open publisher")
+        .about("subscriber_count_max")
+        .because(std::to_string(options.subscriber_count_max) + " is more than 64");
+  }
+  if (options.when_full > WhenFull::block) {
+    return Error(Code::invalid_argument, "open publisher")
+        .about("when_full")
+        .because(std::to_string(static_cast<unsigned>(options.when_full)) + " is no policy");
+  }
+  return {};
+}
+
+/// Random, and never 0.
+std::uint64_t new_epoch() {
+  std::random_device random;
+  std::uint64_t epoch = 0;
+  while (epoch == 0) epoch = std::uint64_t{random()} << 32 | random();
+  return epoch;
+}
+
+}  // namespace
+
+PublisherCore::PublisherCore(std::shared_ptr<runtime::ProcessState> process, std::string name,
+                             const PublisherOptions& options, std::shared_ptr<SlotRing> ring)
+    : process_(std::move(process)),
+      name_(std::move(name)),
+      options_(options),
+      start_ns_(monotonic_ns()),
+      parking_(ring->generation()->parking),
+      ring_(std::move(ring)) {}
+
+Result<std::shared_ptr<PublisherCore>> PublisherCore::open(const Runtime& runtime,
+                                                           std::string_view name,
+                                                           const Format& format,
+                                                           const PublisherOptions& options) {
+  VRAMLINK_CHECK(os::require_not_forked("open publisher"));
+  VRAMLINK_CHECK(link::check_name(name));
+  VRAMLINK_CHECK(check(options));
+  VRAMLINK_CHECK(validate(format));
+  const std::shared_ptr<runtime::ProcessState>& process = runtime.state()->process();
+  backend::Backend* backend = VRAMLINK_TRY(process->backends().find(options.device));
+  // The name first: a second publisher is told whose it is, and takes no memory for that.
+  std::unique_ptr<link::Endpoint> endpoint =
+      VRAMLINK_TRY(link::Endpoint::create(runtime.directory(), name));
+  Generation::Shape shape;
+  shape.format = format;
+  shape.epoch = new_epoch();
+  shape.slot_count = options.slot_count;
+  std::shared_ptr<Parking> parking =
+      runtime::ends_on_janitor(process, std::make_unique<Parking>(process->janitor()));
+  std::shared_ptr<Generation> generation =
+      VRAMLINK_TRY(Generation::create(process, *backend, shape, std::move(parking)));
+  auto ring = std::make_shared<SlotRing>(std::move(generation), options.when_full);
+  std::shared_ptr<PublisherCore> core(
+      new PublisherCore(process, std::string(name), options, std::move(ring)));
+  VRAMLINK_CHECK(core->start(std::move(endpoint)));
+  if (backend->capabilities().streams) core->watch_device();
+  return core;
+}
+
+Result<void> PublisherCore::start(std::unique_ptr<link::Endpoint> endpoint) {
+  const std::lock_guard lock(endpoint_mutex_);
+  endpoint_ = std::move(endpoint);
+  VRAMLINK_STEP("open.listening");
+  return endpoint_->listen(process_->reactor(),
+                           [weak = weak_from_this()](os::Socket socket, bool refused_for_fds) {
+                             if (const auto self = weak.lock()) {
+                               self->accept(std::move(socket), refused_for_fds);
+                             }
+                           });
+}
+
+PublisherCore::~PublisherCore() { shut_down(); }
+
+void limit_claim_sleeps(bool limited) noexcept {
+  claim_sleeps_limited.store(limited, std::memory_order_relaxed);
+}
+
+Result<WritableFrame> PublisherCore::claim_once(StreamView stream, SlotRing::Look& look) {
+  if (os::in_forked_child()) [[unlikely]] {
+    return os::require_not_forked("claim slot").error();
+  }
+  std::shared_ptr<SlotRing> ring = this->ring();
+  if (!stream.is_already_complete()) {
+    // A stream of another device is refused here, not when the frame is rendered.
+    VRAMLINK_CHECK(ring->generation()->backend->check_stream(stream));
+  }
+  Result<Claim> claimed = ring->try_claim(look);
+  while (claimed.failed_with(Code::stale)) [[unlikely]] {  // its next one is there already
+      ring = this->ring();
+      claimed = ring->try_claim(look);
+    }
+  if (ring->found_offenders()) [[unlikely]] {
+    revoke_offenders(ring);
+  }
+  if (!claimed)
+    return claimed.failed_with(Code::closed) ? end_error("claim slot") : claimed.error();
+  const Generation& generation = *ring->generation();
+  WritableFrame frame;
+  frame.core_ = shared_from_this();
+  frame.slot_.data = generation.slot_data(claimed->slot_index);
+  frame.slot_.size_bytes = generation.shape.format.payload_bytes;
+  frame.slot_.ticket = claimed->ticket;
+  frame.slot_.stream = stream;
+  frame.slot_.index = claimed->slot_index;
+  frame.slot_.dtype = generation.shape.format.dtype;
+  frame.slot_.ring = std::move(ring);
+  return frame;
+}
+
+Result<WritableFrame> PublisherCore::try_claim(StreamView stream) {
+  SlotRing::Look look;
+  Result<WritableFrame> frame = claim_once(stream, look);
+  if (frame.failed_with(Code::full)) add(counters_.refused_full);
+  return frame;
+}
+
+Result<WritableFrame> PublisherCore::claim(StreamView stream, Deadline deadline) {
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
+  SlotRing::Look look;
+  Result<WritableFrame> frame = claim_once(stream, look);
+  if (!frame.failed_with(Code::full)) return frame;
+  if (options_.when_full == WhenFull::drop) {
+    add(counters_.refused_full);
+    return frame;
+  }
+  Backoff backoff(kForSlot);
+  for (int looks = 0; frame.failed_with(Code::full); ++looks) {
+    if (interrupts_.load(std::memory_order_acquire) != interrupts) {
+      return Error(Code::interrupted, "claim slot");
+    }
+    if (deadline.has_passed()) {
+      add(counters_.timed_out);
+      return Error(Code::timed_out, "claim slot");
+    }
+    const std::int64_t nap_ns = backoff.next_nap_ns();
+    // A member whose bell rings again and again for nothing costs us naps, and not a core.
+    if (looks >= kFruitlessLooksMax) {
+      os::nap_until(std::min(deadline, Deadline::after(std::chrono::nanoseconds(nap_ns))));
+    }
+    frame = sleep_and_claim(stream, deadline, nap_ns, interrupts);
+  }
+  return frame;
+}
+
+Result<WritableFrame> PublisherCore::sleep_and_claim(StreamView stream, Deadline deadline,
+                                                     std::int64_t nap_ns,
+                                                     std::uint32_t interrupts) {
+  // Counted as a waiter, and the bells read, before the slots are scanned again.
+  Sleep sleep(*this);
+  SlotRing::Look look{.first = false};
+  Result<WritableFrame> frame = claim_once(stream, look);
+  if (!frame.failed_with(Code::full)) return frame;
+  if (interrupts_.load(std::memory_order_acquire) == interrupts) {
+    sleep.wait(deadline, look.work_pending, nap_ns);
+  }
+  return claim_once(stream, look);
+}
+
+PublisherCore::Sleep::Sleep(PublisherCore& core)
+    : core_(core), ring_(core.ring()), members_(ring_->members()) {
+  ring_->add_claim_waiter();
+  VRAMLINK_STEP("claim.waiting");
+  for (const std::shared_ptr<Member>& member : *members_) {
+    const wire::AtomicU32& bell = member->words->free_bell;
+    waiters_[count_++] = {&bell, bell.load(std::memory_order_seq_cst)};
+  }
+  waiters_[count_++] = {&core_.local_bell_, core_.local_bell_.load(std::memory_order_seq_cst)};
+  // The list may have changed before the bell of changes was read.
+  if (ring_->members() != members_ || core_.ring() != ring_) stale_ = true;
+}
+
+PublisherCore::Sleep::~Sleep() { ring_->remove_claim_waiter(); }
+
+void PublisherCore::Sleep::wait(Deadline deadline, bool work_pending, std::int64_t nap_ns) {
+  if (stale_) return;
+  // After the bells were read: a subscriber sets the flag before it rings.
+  const bool by_stream = std::any_of(members_->begin(), members_->end(), [](const auto& member) {
+    return member->words->flags.load(std::memory_order_acquire) & wire::kReleasesByStream;
+  });
+  if (by_stream || work_pending) {
+    deadline = std::min(deadline, Deadline::after(std::chrono::nanoseconds(nap_ns)));
+  }
+  // A peer that was stopped between letting go and ringing must not keep us for as long as it is.
+  if (claim_sleeps_limited.load(std::memory_order_relaxed)) {
+    deadline = std::min(deadline, Deadline::after(kSleepMax));
+  }
+  static_cast<void>(os::futex_wait_any({waiters_.data(), count_}, deadline));
+}
+
+}  // namespace vramlink::inline v0::channel

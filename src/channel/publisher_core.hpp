@@ -1,0 +1,210 @@
+// What a Publisher is behind its pointer: slots, name, and the connections of its subscribers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <vramlink/channel.hpp>
+#include <vramlink/result.hpp>
+
+#include "channel/slot_ring.hpp"
+#include "link/endpoint.hpp"
+#include "os/futex.hpp"
+#include "runtime/process_state.hpp"
+#include "wire/messages.hpp"
+
+namespace vramlink::inline v0::channel {
+
+class Attachment;
+class SlotCopies;
+
+/// Owned by the Publisher and by every WritableFrame. Thread-safe.
+class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<PublisherCore>> open(const Runtime& runtime,
+                                                                   std::string_view name,
+                                                                   const Format& format,
+                                                                   const PublisherOptions& options);
+  ~PublisherCore();
+
+  [[nodiscard]] Result<WritableFrame> try_claim(StreamView stream);
+  [[nodiscard]] Result<WritableFrame> claim(StreamView stream, Deadline deadline);
+  [[nodiscard]] Result<Receipt> publish(WritableFrame frame, StreamView stream,
+                                        const FrameInfo& info);
+  void abandon(const WritableFrame& frame) noexcept;
+  /// Codes: invalid_argument (not one frame's bytes).
+  [[nodiscard]] Result<void> check_source(std::span<const std::byte> source,
+                                          std::uint64_t frame_bytes) const;
+  [[nodiscard]] Result<Receipt> publish_copy(WritableFrame frame, std::span<const std::byte> source,
+                                             StreamView stream, const FrameInfo& info);
+  [[nodiscard]] Result<void> resize(const Format& format, Deadline deadline,
+                                    const ResizeOptions& options);
+  [[nodiscard]] Result<void> wait_for_subscribers(std::uint32_t count, Deadline deadline);
+  [[nodiscard]] Result<void> close(Deadline deadline);
+  /// Announces the end and gives the name back, without waiting. Idempotent.
+  void shut_down() noexcept;
+  void interrupt() noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] Format format() const noexcept { return ring()->generation()->shape.format; }
+  /// Of a frame that is claimed now.
+  [[nodiscard]] std::uint64_t frame_bytes() const noexcept {
+    return ring()->generation()->shape.format.payload_bytes;
+  }
+  [[nodiscard]] PublisherStatistics statistics() const;
+
+  // For Attachment, on the reactor's thread.
+  /// Of the generation that is published in now. Any thread.
+  [[nodiscard]] std::shared_ptr<SlotRing> ring() const noexcept {
+    const std::lock_guard lock(ring_mutex_);
+    return ring_;
+  }
+  /// Of the one that is about to take its place, which all members are to follow; else null.
+  [[nodiscard]] const std::shared_ptr<SlotRing>& next_ring() const noexcept { return next_ring_; }
+  [[nodiscard]] const std::shared_ptr<Parking>& parking() const noexcept { return parking_; }
+  /// Frames that one subscriber may hold.
+  [[nodiscard]] std::uint32_t held_count_max(std::uint32_t slot_count) const noexcept {
+    return options_.held_count_max != 0 ? std::min(options_.held_count_max, slot_count)
+                                        : slot_count - 1;
+  }
+  /// Names one subscriber among those of this publisher.
+  [[nodiscard]] std::uint64_t new_subscriber() noexcept { return ++subscribers_; }
+  [[nodiscard]] runtime::ProcessState& process() noexcept { return *process_; }
+  /// Whether one more may begin to attach. Codes: resource_exhausted, with the numbers.
+  [[nodiscard]] Result<void> check_places(bool stream_ordered);
+  [[nodiscard]] Result<void> check_observers();
+  /// A new member was added to a ring.
+  void count_newcomer() noexcept { add(counters_.subscribers_ever); }
+  /// After GO was sent: wait_for_subscribers() counts it from here on.
+  void welcome(Member& member) noexcept;
+  enum class Leave : std::uint8_t { farewell, died, revoked };
+  /// A member goes: to be called before its entries in the rings are removed.
+  void count_leave(Leave how) noexcept;
+  void forget(const Attachment& attachment);
+  void wake_claimers() noexcept;
+  [[nodiscard]] wire::Status status() const;
+
+ private:
+  /// One sleep until a slot may be free: counted as a waiter from construction to destruction, with
+  /// the bells as they were before the caller looks at the slots (never after: a ring between the
+  /// look and the load would be missed).
+  class Sleep {
+   public:
+    explicit Sleep(PublisherCore& core);
+    ~Sleep();
+    Sleep(const Sleep&) = delete;
+    Sleep& operator=(const Sleep&) = delete;
+    /// `nap_ns` caps the sleep where a GPU may free a slot, which rings nothing: a subscriber
+    /// releases by stream, or `work_pending` when the caller looked at the slots.
+    void wait(Deadline deadline, bool work_pending, std::int64_t nap_ns);
+
+   private:
+    PublisherCore& core_;
+    const std::shared_ptr<SlotRing> ring_;
+    const std::shared_ptr<const Membership> members_;
+    std::array<os::FutexWaiter, wire::kSubscriberCountMax + 1> waiters_;
+    std::size_t count_ = 0;
+    bool stale_ = false;
+  };
+  struct Counters {
+    std::atomic<std::uint64_t> published{0};
+    std::atomic<std::uint64_t> abandoned{0};
+    std::atomic<std::uint64_t> refused_full{0};
+    std::atomic<std::uint64_t> timed_out{0};
+    std::atomic<std::uint64_t> subscribers_ever{0};
+    std::atomic<std::uint64_t> subscribers_died{0};
+    std::atomic<std::uint64_t> subscribers_revoked{0};
+    std::atomic<std::uint64_t> resizes{0};
+  };
+
+  PublisherCore(std::shared_ptr<runtime::ProcessState> process, std::string name,
+                const PublisherOptions& options, std::shared_ptr<SlotRing> ring);
+  [[nodiscard]] Result<void> start(std::unique_ptr<link::Endpoint> endpoint);
+  void accept(os::Socket socket, bool refused_for_fds);
+  [[nodiscard]] Result<WritableFrame> claim_once(StreamView stream, SlotRing::Look& look);
+  [[nodiscard]] Result<void> check_publish(const WritableFrame& frame, const FrameInfo& info) const;
+  /// READY is enqueued.
+  [[nodiscard]] Result<Receipt> make_visible(WritableFrame frame, const FrameInfo& info,
+                                             std::int64_t publish_ns);
+  [[nodiscard]] Result<Receipt> publish_device_copy(WritableFrame frame,
+                                                    std::span<const std::byte> source,
+                                                    StreamView stream, const FrameInfo& info);
+  void prepare_copies(const std::shared_ptr<SlotRing>& ring, std::uint64_t set);
+  /// The current one and those before that are in use still.
+  [[nodiscard]] std::vector<std::shared_ptr<SlotRing>> rings() const;
+  /// Ends the current one, even if it is just replaced.
+  void end_ring(wire::ChannelState state) noexcept;
+  // The steps of resize().
+  [[nodiscard]] Result<void> resize_once(const Format& format, Deadline deadline,
+                                         const ResizeOptions& options);
+  /// Lets all members follow; on return each of them has an entry in `next`.
+  void announce(const std::shared_ptr<SlotRing>& next);
+  /// Codes: interrupted; a deadline that passes is none.
+  [[nodiscard]] Result<void> wait_for_members(const SlotRing& next, Deadline deadline);
+  [[nodiscard]] Result<void> put_in_place(const std::shared_ptr<SlotRing>& next);
+  /// Looks every 100 ms, on the janitor, whether a device that is late still works.
+  void watch_device();
+  void check_device();
+  void fail(const Error& why);
+  [[nodiscard]] bool has_failed() const noexcept {
+    return has_failed_.load(std::memory_order_acquire);
+  }
+  /// Why there are no more claims and publishes: closed, or the device's error.
+  [[nodiscard]] Error end_error(const char* operation) const;
+  /// On the reactor, soon.
+  void for_each_attachment(std::function<void(Attachment&)> action);
+  [[nodiscard]] std::vector<std::shared_ptr<Attachment>> attachments();
+  [[nodiscard]] Result<WritableFrame> sleep_and_claim(StreamView stream, Deadline deadline,
+                                                      std::int64_t nap_ns,
+                                                      std::uint32_t interrupts);
+  void revoke_offenders(std::shared_ptr<SlotRing> ring);
+  void limit_silent();
+  static void add(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.fetch_add(1, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool queues_drained() const;
+
+  const std::shared_ptr<runtime::ProcessState> process_;
+  const std::string name_;
+  const PublisherOptions options_;
+  const std::int64_t start_ns_;
+  const std::shared_ptr<Parking> parking_;
+  mutable std::mutex ring_mutex_;  ///< below the rings' own; held for the pointers alone
+  std::shared_ptr<SlotRing> ring_;
+  std::vector<std::weak_ptr<SlotRing>> replaced_;
+  std::atomic<bool> resizing_{false};
+  mutable Counters counters_;
+  std::atomic<std::uint32_t> interrupts_{0};
+  /// Futex of this process: bumped with every change of the membership, close and interrupt.
+  std::atomic<std::uint32_t> local_bell_{0};
+
+  std::atomic<bool> suspect_{false};  ///< the device has refused something
+  std::atomic<bool> has_failed_{false};
+  std::atomic<bool> shut_down_{false};
+  mutable std::mutex failure_mutex_;
+  std::optional<Error> failure_;
+
+  std::mutex attachments_mutex_;
+  std::map<const Attachment*, std::shared_ptr<Attachment>> attachments_;
+  // On the reactor's thread only.
+  std::deque<std::weak_ptr<Attachment>> newcomers_;  ///< who may not have said HELLO yet
+  std::shared_ptr<SlotRing> next_ring_;
+  std::uint64_t subscribers_ = 0;
+  std::mutex endpoint_mutex_;
+  std::unique_ptr<link::Endpoint> endpoint_;
+};
+
+/// For tests: false lets claims sleep until somebody rings, so that a ring that is missed hangs.
+void limit_claim_sleeps(bool limited) noexcept;
+
+}  // namespace vramlink::inline v0::channel

@@ -1,0 +1,132 @@
+// PublisherCore: generations, one after the other. Section 11 of the protocol.
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "base/steps.hpp"
+#include "base/try.hpp"
+#include "channel/attachment.hpp"
+#include "channel/publisher_core.hpp"
+#include "os/fork_guard.hpp"
+#include "os/futex.hpp"
+
+namespace vramlink::inline v0::channel {
+namespace {
+
+/// Members that have not come by then come later: a stopped one must not keep the others waiting.
+constexpr std::chrono::milliseconds kFollowLimit{500};
+
+}  // namespace
+
+std::vector<std::shared_ptr<SlotRing>> PublisherCore::rings() const {
+  std::vector<std::shared_ptr<SlotRing>> rings;
+  const std::lock_guard lock(ring_mutex_);
+  rings.push_back(ring_);
+  for (const std::weak_ptr<SlotRing>& replaced : replaced_) {
+    if (auto ring = replaced.lock()) rings.push_back(std::move(ring));
+  }
+  return rings;
+}
+
+void PublisherCore::end_ring(wire::ChannelState state) noexcept {
+  WakeList wakes;
+  while (!ring()->end(state, wakes)) {
+  }
+  wakes.wake();
+  wake_claimers();
+}
+
+Result<void> PublisherCore::resize(const Format& format, Deadline deadline,
+                                   const ResizeOptions& options) {
+  VRAMLINK_CHECK(os::require_not_forked("resize channel"));
+  VRAMLINK_CHECK(validate(format));
+  if (options.slot_count != 0) {
+    VRAMLINK_CHECK(check_slot_count("resize channel", options.slot_count));
+  }
+  if (resizing_.exchange(true, std::memory_order_acquire)) {
+    return Error(Code::wrong_state, "resize channel")
+        .about(name_)
+        .because("another thread resizes it just now");
+  }
+  struct Turn {
+    std::atomic<bool>& taken;
+    ~Turn() { taken.store(false, std::memory_order_release); }
+  };
+  const Turn turn{resizing_};
+  return resize_once(format, deadline, options);
+}
+
+Result<void> PublisherCore::resize_once(const Format& format, Deadline deadline,
+                                        const ResizeOptions& options) {
+  const std::shared_ptr<SlotRing> before = ring();
+  if (before->ended()) return end_error("resize channel");
+  Generation::Shape shape = before->generation()->shape;
+  shape.format = format;
+  ++shape.generation;
+  if (options.slot_count != 0) shape.slot_count = options.slot_count;
+  // Frames are published meanwhile: the first one has this number or a later one.
+  shape.first_sequence = before->last_sequence() + 1;
+  const auto next = std::make_shared<SlotRing>(
+      VRAMLINK_TRY(Generation::create(process_, *before->generation()->backend, shape, parking_)),
+      options_.when_full);
+  VRAMLINK_STEP("resize.built");
+  announce(next);
+  VRAMLINK_STEP("resize.announced");
+  const Result<void> waited =
+      wait_for_members(*next, std::min(deadline, Deadline::after(kFollowLimit)));
+  VRAMLINK_CHECK(put_in_place(next));
+  VRAMLINK_STEP("resize.in_place");
+  return waited;
+}
+
+void PublisherCore::announce(const std::shared_ptr<SlotRing>& next) {
+  // Dropped unrun if the reactor ends: the promise is broken then, and nobody waits for it.
+  const auto done = std::make_shared<std::promise<void>>();
+  std::future<void> announced = done->get_future();
+  process_->reactor().post([self = shared_from_this(), next, done] {
+    self->next_ring_ = next;
+    for (const std::shared_ptr<Attachment>& attachment : self->attachments()) {
+      attachment->follow(next);
+    }
+    done->set_value();
+  });
+  announced.wait();
+}
+
+Result<void> PublisherCore::wait_for_members(const SlotRing& next, Deadline deadline) {
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
+  while (true) {
+    const std::uint32_t bell = local_bell_.load(std::memory_order_seq_cst);
+    if (!next.expects() || ring()->ended() || deadline.has_passed()) return {};
+    if (interrupts_.load(std::memory_order_acquire) != interrupts) {
+      return Error(Code::interrupted, "resize channel");
+    }
+    static_cast<void>(os::futex_wait(local_bell_, bell, deadline));
+  }
+}
+
+Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next) {
+  const std::shared_ptr<SlotRing> before = ring();
+  {
+    const std::lock_guard lock(ring_mutex_);
+    std::erase_if(replaced_, [](const auto& ring) { return ring.expired(); });
+    replaced_.reserve(replaced_.size() + 1);  // not in the midst of it
+  }
+  WakeList wakes;
+  const bool replaced = before->give_way(*next, wakes, [&] {
+    const std::lock_guard lock(ring_mutex_);
+    replaced_.push_back(before);
+    ring_ = next;
+  });
+  wakes.wake();
+  wake_claimers();
+  process_->reactor().post([weak = weak_from_this(), next] {
+    const std::shared_ptr<PublisherCore> self = weak.lock();
+    if (self && self->next_ring_ == next) self->next_ring_.reset();
+  });
+  if (!replaced) return end_error("resize channel");
+  add(counters_.resizes);
+  return {};
+}
+
+}  // namespace vramlink::inline v0::channel

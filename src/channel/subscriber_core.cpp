@@ -1,0 +1,570 @@
+// See subscriber_core.hpp.
+#include "channel/subscriber_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/steps.hpp"
+#include "base/try.hpp"
+#include "channel/attach_error.hpp"
+#include "link/names.hpp"
+#include "os/fork_guard.hpp"
+#include "os/futex.hpp"
+#include "runtime/runtime_state.hpp"
+
+namespace vramlink::inline v0::channel {
+namespace {
+
+/// Frames published closer together than this share one entry among the ages.
+constexpr std::int64_t kAgeIntervalNs = 100'000;
+
+Result<void> check(const SubscriberOptions& options) {
+  const auto bad = [](const char* field, std::uint32_t value, const char* range) {
+    return Error(Code::invalid_argument, "open subscriber")
+        .about(field)
+        .because(std::to_string(value) + " is not within " + range);
+  };
+  if (options.held_count_max < 1 || options.held_count_max >= kSlotCountMax) {
+    return bad("held_count_max", options.held_count_max, "1 to 63");
+  }
+  if (options.policy.queue_depth > wire::kQueueDepthMax) {
+    return bad("queue_depth", options.policy.queue_depth, "0 to 63");
+  }
+  if (options.copy_frames > CopyFrames::always) {
+    return bad("copy_frames", static_cast<std::uint32_t>(options.copy_frames), "0 to 2");
+  }
+  return {};
+}
+
+}  // namespace
+
+SubscriberCore::SubscriberCore(std::shared_ptr<runtime::ProcessState> process,
+                               const SubscriberOptions& options)
+    : process_(std::move(process)), options_(options) {}
+
+SubscriberCore::~SubscriberCore() { shut_down(); }
+
+Result<std::shared_ptr<SubscriberCore>> SubscriberCore::open(const Runtime& runtime,
+                                                             std::string_view name,
+                                                             Deadline deadline,
+                                                             const SubscriberOptions& options) {
+  VRAMLINK_CHECK(os::require_not_forked("open subscriber"));
+  VRAMLINK_CHECK(link::check_name(name));
+  VRAMLINK_CHECK(check(options));
+  const std::shared_ptr<runtime::ProcessState>& process = runtime.state()->process();
+  VRAMLINK_CHECK(process->janitor().start());
+  // Here rather than with the first offer, so that the caller hears of it.
+  if (options.device) {
+    static_cast<void>(VRAMLINK_TRY(process->backends().find(*options.device)));
+  }
+  std::shared_ptr<SubscriberCore> core(new SubscriberCore(process, options));
+  core->attacher_ =
+      std::make_shared<Attacher>(process, runtime.directory(), std::string(name), options);
+  core->attacher_->start(core);
+  VRAMLINK_CHECK(core->wait_attached(runtime.directory(), deadline));
+  return core;
+}
+
+Result<void> SubscriberCore::wait_attached(const std::string& directory, Deadline deadline) {
+  while (true) {
+    const std::uint32_t news = news_.load(std::memory_order_seq_cst);
+    Error why(Code::timed_out, "open subscriber");
+    {
+      const std::lock_guard lock(mutex_);
+      if (current_ || !next_.empty()) return {};
+      if (attach_error_) why = *attach_error_;
+    }
+    if (is_lasting(why)) return why;
+    if (deadline.has_passed()) {
+      const Result<std::vector<std::string>> names = link::list_names(directory);
+      if (!names) return names.error();
+      if (std::find(names->begin(), names->end(), name()) == names->end()) {
+        return link::unknown_name("open subscriber", directory, name());
+      }
+      // What it said, if it said anything: that it is closing, for one.
+      const bool refused = why.code() != Code::timed_out && why.facts() != nullptr;
+      return Error(Code::timed_out, "open subscriber")
+          .about(name())
+          .because("its publisher is there and did not let us in by the deadline" +
+                   (refused ? ": " + to_string(why) : std::string()))
+          .remedy("look whether it is stopped or overloaded");
+    }
+    static_cast<void>(os::futex_wait(news_, news, deadline));
+  }
+}
+
+void SubscriberCore::attached(std::shared_ptr<SubscriberSession> session) {
+  Sessions dropped;  // end outside the lock
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_ || session->link()->is_retired()) return;
+    attach_error_.reset();
+    queue_locked(std::move(session), dropped);
+    settle_locked(dropped);
+  }
+  wake();
+}
+
+void SubscriberCore::queue_locked(std::shared_ptr<SubscriberSession> session, Sessions& dropped) {
+  const auto is_of_link = [link = session->link()](const auto& other) {
+    return other->link() == link;
+  };
+  const bool follows =
+      (current_ && is_of_link(current_)) || std::any_of(next_.begin(), next_.end(), is_of_link);
+  if (follows) {
+    // Generations in between that are over already and that nobody misses.
+    std::erase_if(next_, [&](std::shared_ptr<SubscriberSession>& between) {
+      if (!is_of_link(between) || !between->is_replaced()) return false;
+      if (options_.policy.queue_depth != 0 && !between->is_void()) return false;
+      dropped.push_back(std::move(between));
+      return true;
+    });
+    // Before the next publisher's, which may have been quicker.
+    const auto before = std::find_if(next_.rbegin(), next_.rend(), is_of_link);
+    const bool after_current = before == next_.rend() && current_ && is_of_link(current_);
+    next_.insert(after_current ? next_.begin() : before.base(), std::move(session));
+    return;
+  }
+  ++totals_.connects;
+  last_age_publish_ns_ = 0;  // another publisher, perhaps in another time namespace
+  format_ = session->facts().format;
+  device_ = session->device();
+  granted_depth_ = session->granted().depth;
+  if (!current_) {
+    current_ = std::move(session);
+    return;
+  }
+  // One life waits while an earlier one is still read; a third takes its place, unread. More
+  // would keep the memory of as many dead publishers as there were.
+  std::shared_ptr<SessionLink> counted;
+  std::erase_if(next_, [&](std::shared_ptr<SubscriberSession>& waiting) {
+    if (waiting->link() == current_->link()) return false;
+    const auto end = waiting->end();
+    if (end && end->code == Code::peer_gone && counted != waiting->link()) {
+      counted = waiting->link();
+      ++totals_.peer_deaths;
+    }
+    dropped.push_back(std::move(waiting));
+    return true;
+  });
+  next_.push_back(std::move(session));
+}
+
+SubscriberSession* SubscriberCore::successor_locked() const noexcept {
+  if (!current_ || next_.empty() || next_.front()->link() != current_->link()) return nullptr;
+  return current_->is_replaced() ? next_.front().get() : nullptr;
+}
+
+void SubscriberCore::settle_locked(Sessions& dropped) {
+  if (next_.empty()) return;
+  if (!current_) {
+    current_ = std::move(next_.front());
+    next_.pop_front();
+  }
+  for (SubscriberSession* next = successor_locked(); next && current_->is_through(*next);
+       next = successor_locked()) {
+    move_on_locked(dropped);
+  }
+}
+
+void SubscriberCore::move_on_locked(Sessions& dropped) {
+  fold_counters_locked();
+  ++totals_.resizes;
+  std::shared_ptr<SubscriberSession> next = std::move(next_.front());
+  next_.pop_front();
+  next->go_on_after(*current_);
+  VRAMLINK_STEP("follow.moving");
+  dropped.push_back(std::exchange(current_, std::move(next)));
+  dropped.back()->ring_own_bell();  // a thread may sleep on it: it has to move to the next one's
+  format_ = current_->facts().format;
+  granted_depth_ = current_->granted().depth;
+}
+
+const SubscriberSession* SubscriberCore::newest_locked() const noexcept {
+  const SubscriberSession* newest = current_.get();
+  for (const std::shared_ptr<SubscriberSession>& next : next_) {
+    if (newest && newest->link() == next->link() && !newest->is_replaced()) break;
+    newest = next.get();
+  }
+  return newest;
+}
+
+void SubscriberCore::attach_failed(const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!attach_error_ || attach_error_->code() != why.code()) attach_error_told_ = false;
+    attach_error_ = why;
+  }
+  wake();
+}
+
+void SubscriberCore::shut_down() noexcept {
+  if (os::in_forked_child()) return;
+  std::shared_ptr<SubscriberSession> current;
+  std::deque<std::shared_ptr<SubscriberSession>> next;
+  {
+    const std::lock_guard lock(readiness_mutex_);
+    readiness_.reset();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(shut_down_, true)) return;
+    current = std::move(current_);
+    next.swap(next_);
+  }
+  if (attacher_) attacher_->stop();
+  if (current) current->leave();
+}
+
+Frame SubscriberCore::make_frame(const Taken& taken) {
+  const wire::SlotHeader& header = current_->header(taken.slot_index);
+  // All loads after the tag's: they stand still while we hold the slot.
+  Frame frame;
+  frame.slot_.data = current_->slot_data(taken.slot_index);
+  frame.slot_.size_bytes = current_->facts().format.payload_bytes;
+  frame.slot_.sequence = taken.sequence;
+  frame.slot_.hold_number = taken.hold_number;
+  frame.slot_.publish_ns =
+      static_cast<std::int64_t>(header.publish_ns.load(std::memory_order_relaxed));
+  frame.slot_.media_ns = header.media_ns.load(std::memory_order_relaxed);
+  frame.slot_.index = taken.slot_index;
+  frame.slot_.user_bytes =
+      std::min(header.user_bytes.load(std::memory_order_relaxed), wire::kUserBytesMax);
+  frame.slot_.flags = header.flags.load(std::memory_order_relaxed);
+  frame.slot_.dtype = current_->facts().format.dtype;
+  frame.session_ = current_;
+  // A clock read is a tenth of a frame's way: at a high rate not every frame gets one.
+  if (base::saturating_subtract(frame.slot_.publish_ns, last_age_publish_ns_) >= kAgeIntervalNs) {
+    last_age_publish_ns_ = frame.slot_.publish_ns;
+    ages_.add(base::saturating_subtract(monotonic_ns(), frame.slot_.publish_ns));
+  }
+  return frame;
+}
+
+void SubscriberCore::fold_counters_locked() noexcept {
+  totals_.received += current_->received();
+  totals_.received_bytes += current_->received() * current_->facts().format.payload_bytes;
+  totals_.skipped += current_->skipped();
+  totals_.lost += current_->lost();
+  if (current_->stream_work()) totals_.aborted += current_->stream_work()->aborted_count();
+}
+
+Error SubscriberCore::report_end_locked(SubscriberSession::End end, Sessions& dropped) {
+  if (!end_reported_ && end.code == Code::peer_gone) ++totals_.peer_deaths;
+  end_reported_ = true;
+  if (options_.reconnect) {
+    fold_counters_locked();
+    // The segment can tell of the end before the connection does.
+    attacher_->part_with(current_);
+    current_->ring_own_bell();  // a thread may sleep on it: it has to move to the next one's
+    current_->link()->retire();
+    // A generation that was announced and never took its place went with the publisher.
+    while (!next_.empty() && next_.front()->link() == current_->link()) {
+      dropped.push_back(std::move(next_.front()));
+      next_.pop_front();
+    }
+    dropped.push_back(std::exchange(current_, nullptr));
+    settle_locked(dropped);
+    end_reported_ = false;
+  }
+  return Error(end.code, "receive frame");
+}
+
+Error SubscriberCore::nobody_locked() {
+  // Said once: the search goes on, and may find a better one.
+  if (attach_error_ && is_lasting(*attach_error_) && !std::exchange(attach_error_told_, true)) {
+    return *attach_error_;
+  }
+  return Error(Code::empty, "receive frame");
+}
+
+Result<Frame> SubscriberCore::take_once(bool submitted, bool& pending, std::uint64_t& ticket) {
+  using Look = SubscriberSession::Look;
+  pending = false;
+  if (os::in_forked_child()) [[unlikely]] {
+    return os::require_not_forked("receive frame").error();
+  }
+  Sessions dropped;  // end outside the lock
+  const std::lock_guard lock(mutex_);
+  settle_locked(dropped);
+  if (!current_) return nobody_locked();
+  while (true) {
+    const std::optional<SubscriberSession::End> end = current_->end();  // before the look
+    // The publisher does not honour our holds any more, or our device cannot read them.
+    if (end && (end->code == Code::revoked || end->code == Code::driver)) {
+      const std::optional<Error> failure = current_->failure();
+      const Error reported = report_end_locked(*end, dropped);
+      return failure ? *failure : reported;
+    }
+    // After the end was asked for: a session whose GO came before it is on its way, or is there.
+    const bool comes = current_->link()->is_coming();
+    const bool follows = successor_locked() != nullptr;
+    Taken taken;
+    const bool queued = current_->granted().depth != 0;
+    // What will never be complete is nothing to wait for.
+    const bool by_stream = submitted && current_->stream_work() && !(end && end->pending_too);
+    const Look look =
+        queued ? current_->take_queued(taken, by_stream) : current_->take_latest(taken, by_stream);
+    switch (look) {
+      case Look::taken:
+        ticket = taken.ticket;
+        return make_frame(taken);
+      case Look::full:
+        return Error(Code::resource_exhausted, "receive frame")
+            .about(name())
+            .because("all the frames that may be held at once are held")
+            .remedy("release frames sooner, or open with a larger held_count_max")
+            .numbers(current_->granted().max_held, current_->granted().max_held);
+      case Look::corrupt:
+        return report_end_locked({Code::corrupt, true}, dropped)
+            .about(name())
+            .because("the publisher named a slot or a sequence that cannot be");
+      case Look::nothing:
+        break;
+      case Look::pending:
+        if (end && end->pending_too) break;
+        pending = true;
+        return Error(Code::empty, "receive frame");
+    }
+    if (!follows) {
+      pending = end && comes && current_->is_replaced();
+      if (end && !pending) return report_end_locked(*end, dropped);
+      return Error(Code::empty, "receive frame");
+    }
+    move_on_locked(dropped);
+  }
+}
+
+Result<Frame> SubscriberCore::receive_once(const StreamOrder* order, bool& pending) {
+  std::uint64_t ticket = 0;
+  Frame frame = VRAMLINK_TRY(take_once(order != nullptr, pending, ticket));
+  // Outside the mutex: what follows calls the driver. If it fails, the frame is released here.
+  Result<void> handed = hand_over(frame, order, ticket);
+  if (handed) return frame;
+  const std::lock_guard lock(mutex_);
+  ++totals_.lost;
+  return std::move(handed).error();
+}
+
+Result<void> SubscriberCore::hand_over(Frame& frame, const StreamOrder* order,
+                                       std::uint64_t ticket) {
+  if (order == nullptr) return copy_frame(frame, StreamView::already_complete());
+  const Taken taken{frame.slot_.index, frame.slot_.sequence, frame.slot_.hold_number, ticket};
+  frame.slot_.waited = VRAMLINK_TRY(frame.session_->order(taken, order->stream, order->wait_until));
+  frame.slot_.stream = order->stream;
+  return copy_frame(frame, order->stream);
+}
+
+Result<void> SubscriberCore::copy_frame(const Frame& frame, StreamView stream) {
+  if (!frame.session_->copies_frames()) return {};
+  VRAMLINK_CHECK(frame.session_->copy_frame(frame.slot_.index, stream));
+  const std::lock_guard lock(mutex_);
+  ++totals_.copied;
+  return {};
+}
+
+Result<void> SubscriberCore::check_order(const StreamOrder& order) {
+  VRAMLINK_CHECK(os::require_not_forked("receive frame"));
+  if (order.wait_until.is_never()) {
+    return Error(Code::invalid_argument, "receive frame")
+        .about(name())
+        .because("a stream cannot be made to wait for ever")
+        .remedy("pass a deadline");
+  }
+  std::shared_ptr<SubscriberSession> session;
+  {
+    const std::lock_guard lock(mutex_);
+    session = current_ || next_.empty() ? current_ : next_.front();
+  }
+  if (!session) return {};  // there is nothing to receive
+  return session->check_stream(order.stream);
+}
+
+Result<Frame> SubscriberCore::try_receive() { return receive_now(nullptr); }
+
+Result<Frame> SubscriberCore::receive(Deadline deadline) {
+  return receive_until(nullptr, deadline);
+}
+
+Result<Frame> SubscriberCore::try_receive(StreamView stream, Deadline wait_until) {
+  if (stream.is_already_complete()) return receive_now(nullptr);
+  const StreamOrder order{stream, wait_until};
+  VRAMLINK_CHECK(check_order(order));
+  return receive_now(&order);
+}
+
+Result<Frame> SubscriberCore::receive(StreamView stream, Deadline deadline) {
+  if (stream.is_already_complete()) return receive_until(nullptr, deadline);
+  const StreamOrder order{stream, deadline};
+  VRAMLINK_CHECK(check_order(order));
+  return receive_until(&order, deadline);
+}
+
+Result<Frame> SubscriberCore::receive_now(const StreamOrder* order) {
+  const auto nothing_to_do = [](const Result<Frame>& frame) {
+    return frame.failed_with(Code::empty) || frame.failed_with(Code::resource_exhausted);
+  };
+  bool pending = false;
+  Result<Frame> frame = receive_once(order, pending);
+  if (!has_readiness_.load(std::memory_order_acquire) || !nothing_to_do(frame)) return frame;
+  // Clear the descriptor, then look once more, so that nothing falls between.
+  const std::lock_guard lock(readiness_mutex_);
+  if (!readiness_) return frame;
+  readiness_->clear();
+  frame = receive_once(order, pending);
+  if (nothing_to_do(frame)) {
+    readiness_->rearm();
+  } else {
+    readiness_->set();
+  }
+  return frame;
+}
+
+Result<Frame> SubscriberCore::receive_until(const StreamOrder* order, Deadline deadline) {
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_seq_cst);
+  Backoff backoff(Backoff::kForReady);
+  while (true) {
+    bool pending = false;
+    Result<Frame> frame = receive_once(order, pending);
+    if (!frame.failed_with(Code::empty)) return frame;
+    if (interrupts_.load(std::memory_order_seq_cst) != interrupts) {
+      return Error(Code::interrupted, "receive frame");
+    }
+    if (deadline.has_passed()) return Error(Code::timed_out, "receive frame");
+    if (pending) {
+      backoff.pause(deadline);
+    } else {
+      sleep(deadline, interrupts, nullptr);
+    }
+  }
+}
+
+void SubscriberCore::sleep(Deadline deadline, std::uint32_t interrupts,
+                           const std::atomic<bool>* stop) {
+  VRAMLINK_STEP("receive.before_bell");
+  std::shared_ptr<SubscriberSession> session;  // set: its bell is ours to sleep on
+  bool follows = false;
+  std::uint32_t news = 0;
+  Sessions dropped;  // end outside the lock
+  {
+    const std::lock_guard lock(mutex_);
+    settle_locked(dropped);
+    news = news_.load(std::memory_order_seq_cst);
+    follows = current_ && bell_taken_;
+    if (current_ && !bell_taken_) session = current_;
+    if (session) session->bell().store(1, std::memory_order_seq_cst);
+    // The look after the bell was set: what comes later finds the bell. Pairs with publish, end,
+    // set_fate and wake(), which store first and look at the bell then (seq_cst all).
+    const bool look_again = (current_ && current_->has_news()) ||
+                            interrupts_.load(std::memory_order_seq_cst) != interrupts ||
+                            (stop && stop->load(std::memory_order_seq_cst));
+    if (look_again) {
+      if (session) session->bell().store(0, std::memory_order_seq_cst);
+      return;
+    }
+    if (session) bell_taken_ = true;
+    if (follows) ++bell_followers_;
+  }
+  VRAMLINK_STEP("receive.asleep");
+  if (session) {
+    static_cast<void>(os::futex_wait(session->bell(), 1, deadline));
+    session->bell().store(0, std::memory_order_seq_cst);
+  } else {
+    static_cast<void>(os::futex_wait(news_, news, deadline));
+  }
+  bool hand_on = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (follows) --bell_followers_;
+    if (session) bell_taken_ = false;
+    hand_on = session && bell_followers_ != 0;
+  }
+  if (!hand_on) return;
+  // All of them look; one takes the bell.
+  news_.fetch_add(1, std::memory_order_seq_cst);
+  os::futex_wake(news_, INT32_MAX);
+}
+
+void SubscriberCore::wait_for_news(const std::atomic<bool>& stop) {
+  Backoff backoff(Backoff::kForReady);
+  while (!stop.load(std::memory_order_seq_cst)) {
+    bool submitted = false;
+    Sessions dropped;  // end outside the lock
+    {
+      const std::lock_guard lock(mutex_);
+      settle_locked(dropped);
+      if (current_ && current_->has_complete_news(current_->granted().depth != 0)) return;
+      submitted = current_ && (current_->has_news() || current_->awaits_release());
+    }
+    if (submitted) {
+      backoff.pause(kForever);
+    } else {
+      sleep(kForever, interrupts_.load(std::memory_order_seq_cst), &stop);
+    }
+  }
+}
+
+void SubscriberCore::wake() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (current_) current_->ring_own_bell();
+  }
+  news_.fetch_add(1, std::memory_order_seq_cst);
+  os::futex_wake(news_, INT32_MAX);
+}
+
+void SubscriberCore::interrupt() noexcept {
+  if (os::in_forked_child()) return;
+  interrupts_.fetch_add(1, std::memory_order_seq_cst);
+  wake();
+}
+
+Result<int> SubscriberCore::readiness_fd() {
+  VRAMLINK_CHECK(os::require_not_forked("readiness fd"));
+  const std::lock_guard lock(readiness_mutex_);
+  if (!readiness_) {
+    readiness_ = VRAMLINK_TRY(Readiness::start(*this));
+    has_readiness_.store(true, std::memory_order_release);
+  }
+  return readiness_->fd();
+}
+
+Format SubscriberCore::format() const {
+  if (os::in_forked_child()) return format_;  // the lock may be one that the parent held
+  const std::lock_guard lock(mutex_);
+  const SubscriberSession* const newest = newest_locked();
+  return newest ? newest->facts().format : format_;
+}
+
+DeviceId SubscriberCore::device() const {
+  if (os::in_forked_child()) return device_;  // as format()
+  const std::lock_guard lock(mutex_);
+  return device_;
+}
+
+std::uint32_t SubscriberCore::granted_queue_depth() const noexcept {
+  if (os::in_forked_child()) return granted_depth_;
+  const std::lock_guard lock(mutex_);
+  const SubscriberSession* const newest = newest_locked();
+  return newest ? newest->granted().depth : granted_depth_;
+}
+
+SubscriberStatistics SubscriberCore::statistics() const {
+  if (os::in_forked_child()) return {};
+  const std::lock_guard lock(mutex_);
+  SubscriberStatistics statistics = totals_;
+  if (current_) {
+    statistics.received += current_->received();
+    statistics.received_bytes += current_->received() * current_->facts().format.payload_bytes;
+    statistics.skipped += current_->skipped();
+    statistics.lost += current_->lost();
+    if (current_->stream_work()) statistics.aborted += current_->stream_work()->aborted_count();
+  }
+  statistics.age_p50_ns = ages_.percentile(0.50);
+  statistics.age_p99_ns = ages_.percentile(0.99);
+  return statistics;
+}
+
+}  // namespace vramlink::inline v0::channel

@@ -1,0 +1,28 @@
+// Names in the runtime directory: where their sockets and locks are, who owns them, which are
+// similar.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <vramlink/result.hpp>
+
+namespace vramlink::link {
+
+/// Codes: invalid_argument, saying which character or length is not allowed.
+[[nodiscard]] Result<void> check_name(std::string_view name);
+/// `<directory>/<name>.sock`; of a long name, which would not fit a socket's path, a hash.
+[[nodiscard]] std::string socket_path(const std::string& directory, std::string_view name);
+/// `<directory>/<name>.lock`.
+[[nodiscard]] std::string lock_path(const std::string& directory, std::string_view name);
+/// The file name that socket_path() ends with: what a directory watch reports.
+[[nodiscard]] std::string socket_file(std::string_view name);
+/// Names whose owner is alive (or in another pid namespace), sorted.
+/// Codes: os, permission_denied, resource_exhausted.
+[[nodiscard]] Result<std::vector<std::string>> list_names(const std::string& directory);
+/// not_found for `name`, with what is there instead: similar names, or that nothing is published.
+[[nodiscard]] Error unknown_name(const char* operation, const std::string& directory,
+                                 std::string_view name);
+
+}  // namespace vramlink::link

@@ -1,0 +1,123 @@
+// What every exported function passes through: the checks, the log, the counts, planted failures.
+#pragma once
+
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <type_traits>
+
+#include "device_process.hpp"
+#include "functions.hpp"
+
+namespace vramlink::simcuda {
+
+enum class FunctionId : std::uint16_t {
+#define SIMCUDA_ID(member, name, symbol, version, ...) symbol,
+  SIMCUDA_SYMBOLS(SIMCUDA_ID)
+#undef SIMCUDA_ID
+      count
+};
+
+/// What must hold before a function does anything. `nothing` takes no lock either.
+enum class Needs : std::uint8_t { nothing, start, initialized, context };
+
+/// One call while it runs.
+class Call {
+ public:
+  /// Ends the process if the reactor calls: a driver call may block, and the reactor must not.
+  Call(FunctionId function, Needs needs) noexcept;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() = default;
+
+  /// Not success: what the call returns without doing anything. Takes the lock otherwise.
+  [[nodiscard]] Status begin() noexcept;
+  /// Lets the lock go again.
+  void end() noexcept;
+
+  [[nodiscard]] bool is_logged() const noexcept;
+  void show(std::uint64_t value) noexcept;
+  void show(std::int64_t value) noexcept;
+  void show(const volatile void* value) noexcept;
+  void show_result(const char* text) noexcept;
+  void write_log(Status status) noexcept;
+
+ private:
+  void append(const char* format, std::uint64_t value) noexcept;
+
+  FunctionId function_;
+  Needs needs_;
+  std::size_t length_ = 0;
+  std::array<char, 768> line_;
+};
+
+/// An argument by which the function gives something back; the log shows what.
+template <class T>
+struct Out {
+  const T* pointer;
+};
+template <class T>
+Out<T> out(const T* pointer) noexcept {
+  return {pointer};
+}
+
+template <class T>
+void show_value(Call& call, T value) noexcept {
+  if constexpr (std::is_enum_v<T>) {
+    call.show(static_cast<std::int64_t>(value));
+  } else if constexpr (std::is_pointer_v<T>) {
+    call.show(reinterpret_cast<const volatile void*>(value));
+  } else if constexpr (std::is_signed_v<T>) {
+    call.show(static_cast<std::int64_t>(value));
+  } else {
+    call.show(static_cast<std::uint64_t>(value));
+  }
+}
+template <class T>
+void show_value(Call& call, Out<T> value) noexcept {
+  call.show(static_cast<const volatile void*>(value.pointer));
+}
+
+template <class T>
+void show_given(Call&, T) noexcept {}
+template <class T>
+void show_given(Call& call, Out<T> value) noexcept {
+  if (value.pointer == nullptr) return;
+  if constexpr (std::is_integral_v<T> || std::is_pointer_v<T> || std::is_enum_v<T>) {
+    call.show_result(" ->");
+    show_value(call, *value.pointer);
+  }
+}
+
+/// Runs `body` under the driver's lock as the function `function`; the rest is for the log.
+template <class Body, class... Arguments>
+Status enter(FunctionId function, Needs needs, const Body& body, Arguments... arguments) noexcept {
+  Call call(function, needs);
+  if (call.is_logged()) (show_value(call, arguments), ...);
+  Status status = call.begin();
+  if (status == Status::success) {
+    status = body();
+    if (call.is_logged() && status == Status::success) (show_given(call, arguments), ...);
+    call.end();
+  }
+  if (call.is_logged()) call.write_log(status);
+  return status;
+}
+
+/// How often a function was called; 0 for a name that is not known. Both "cuMemFree" and
+/// "cuMemFree_v2" count what either counts.
+std::uint64_t call_count(const char* name) noexcept;
+/// The calls of `name` number `first` to `first + count - 1` from now on return `status` and do
+/// nothing; false if the name is not known or too many are planted.
+bool plant_failure(const char* name, std::uint64_t first, std::uint64_t count,
+                   Status status) noexcept;
+void clear_failures() noexcept;
+
+/// Reads VRAMLINK_SIMCUDA_LOG and VRAMLINK_SIMCUDA_FAIL; in cuInit.
+void read_call_settings() noexcept;
+
+/// Finds a function for cuGetProcAddress.
+Status find_function(const char* name, void** function, int version,
+                     api::ProcQuery* found) noexcept;
+
+}  // namespace vramlink::simcuda

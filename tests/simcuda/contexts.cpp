@@ -1,0 +1,246 @@
+// Primary contexts, and the stack of current contexts that each thread has.
+#include <array>
+
+#include "devices.hpp"
+#include "driver.hpp"
+#include "graphs.hpp"
+#include "modules.hpp"
+#include "ranges.hpp"
+#include "streams.hpp"
+
+namespace vramlink::simcuda {
+namespace {
+
+constexpr std::size_t kStackMax = 64;
+/// The work of a context that is being destroyed is dropped; never seen by a program.
+constexpr int kDiscard = -1;
+constexpr Status kPeerAlreadyEnabled = static_cast<Status>(704);
+constexpr Status kPeerNotEnabled = static_cast<Status>(705);
+
+struct ContextStack {
+  std::array<api::Context, kStackMax> items;
+  std::size_t count;
+};
+
+thread_local ContextStack stack{};
+
+bool is_device(api::Device device) noexcept { return device >= 0 && device < device_count(); }
+
+Context* context_of(api::Device device) noexcept {
+  Context* found = nullptr;
+  driver.contexts.for_each([&](Context& context) {
+    if (context.device == device) found = &context;
+  });
+  return found;
+}
+
+Context* create_context(api::Device device) noexcept {
+  Context* context = driver.contexts.add();
+  if (context == nullptr) return nullptr;
+  context->device = device;
+  device_state.contexts[index_of(*context)].fault.store(0);
+  context->stream_slot = take_slot(index_of(*context), device, false);
+  if (context->stream_slot == kNoRange) {
+    driver.contexts.remove(context);
+    return nullptr;
+  }
+  return context;
+}
+
+}  // namespace
+
+std::uint32_t index_of(const Context& context) noexcept {
+  return driver.contexts.index_of(&context);
+}
+
+Context* find_context(api::Context handle) noexcept { return driver.contexts.find(handle); }
+
+api::Context current_context_handle() noexcept {
+  return stack.count == 0 ? nullptr : stack.items[stack.count - 1];
+}
+
+Context* current_context() noexcept { return find_context(current_context_handle()); }
+
+Status fault_of(std::uint32_t context) noexcept {
+  const int fault = device_state.contexts[context].fault.load();
+  return fault == kDiscard ? Status::context_is_destroyed : static_cast<Status>(fault);
+}
+
+void destroy_context(Context& context) noexcept {
+  const std::uint32_t index = index_of(context);
+  device_state.contexts[index].fault.store(kDiscard);
+  ring_bell();
+  wait_for_device([&] {
+    bool idle = true;
+    for_each_slot(index, [&](const StreamSlot&) { idle = false; });
+    return idle;
+  });
+  driver.streams.for_each([&](Stream& stream) {
+    if (stream.context != index) return;
+    device_state.slots[stream.slot].taken = false;
+    driver.streams.remove(&stream);
+  });
+  driver.events.for_each([&](Event& event) {
+    if (event.context == index) driver.events.remove(&event);
+  });
+  remove_modules_of(index);
+  remove_ranges_of(index);
+  device_state.slots[context.stream_slot].taken = false;
+  driver.contexts.remove(&context);
+}
+
+Status cuDevicePrimaryCtxRetain(api::Context* context, api::Device device) {
+  return enter(
+      FunctionId::cuDevicePrimaryCtxRetain, Needs::initialized,
+      [&] {
+        if (context == nullptr) return Status::invalid_value;
+        if (!is_device(device)) return Status::invalid_device;
+        Context* found = context_of(device);
+        if (found == nullptr) found = create_context(device);
+        if (found == nullptr) return Status::out_of_memory;
+        ++found->retain_count;
+        *context = to_handle<api::Context>(driver.contexts, found);
+        return Status::success;
+      },
+      out(context), device);
+}
+
+Status cuDevicePrimaryCtxRelease_v2(api::Device device) {
+  return enter(
+      FunctionId::cuDevicePrimaryCtxRelease_v2, Needs::initialized,
+      [&] {
+        if (!is_device(device)) return Status::invalid_device;
+        Context* found = context_of(device);
+        if (found == nullptr) return Status::invalid_context;
+        if (--found->retain_count == 0) destroy_context(*found);
+        return Status::success;
+      },
+      device);
+}
+
+Status cuDevicePrimaryCtxReset_v2(api::Device device) {
+  return enter(
+      FunctionId::cuDevicePrimaryCtxReset_v2, Needs::initialized,
+      [&] {
+        if (!is_device(device)) return Status::invalid_device;
+        if (Context* found = context_of(device); found != nullptr) destroy_context(*found);
+        return Status::success;
+      },
+      device);
+}
+
+Status cuDevicePrimaryCtxGetState(api::Device device, unsigned* flags, int* active) {
+  return enter(
+      FunctionId::cuDevicePrimaryCtxGetState, Needs::initialized,
+      [&] {
+        if (flags == nullptr || active == nullptr) return Status::invalid_value;
+        if (!is_device(device)) return Status::invalid_device;
+        *flags = 0;
+        *active = context_of(device) == nullptr ? 0 : 1;
+        return Status::success;
+      },
+      device, out(flags), out(active));
+}
+
+Status cuCtxPushCurrent_v2(api::Context context) {
+  return enter(
+      FunctionId::cuCtxPushCurrent_v2, Needs::initialized,
+      [&] {
+        if (find_context(context) == nullptr) return Status::invalid_context;
+        if (stack.count == kStackMax) return Status::out_of_memory;
+        stack.items[stack.count++] = context;
+        return Status::success;
+      },
+      context);
+}
+
+Status cuCtxPopCurrent_v2(api::Context* context) {
+  return enter(
+      FunctionId::cuCtxPopCurrent_v2, Needs::initialized,
+      [&] {
+        if (stack.count == 0) return Status::invalid_context;
+        const api::Context popped = stack.items[--stack.count];
+        if (context != nullptr) *context = popped;
+        return Status::success;
+      },
+      out(context));
+}
+
+Status cuCtxSetCurrent(api::Context context) {
+  return enter(
+      FunctionId::cuCtxSetCurrent, Needs::initialized,
+      [&] {
+        if (context == nullptr) {
+          if (stack.count > 0) --stack.count;
+          return Status::success;
+        }
+        if (find_context(context) == nullptr) return Status::invalid_context;
+        if (stack.count == 0) ++stack.count;
+        stack.items[stack.count - 1] = context;
+        return Status::success;
+      },
+      context);
+}
+
+Status cuCtxGetCurrent(api::Context* context) {
+  return enter(
+      FunctionId::cuCtxGetCurrent, Needs::initialized,
+      [&] {
+        if (context == nullptr) return Status::invalid_value;
+        *context = current_context_handle();
+        return Status::success;
+      },
+      out(context));
+}
+
+Status cuCtxGetDevice(api::Device* device) {
+  return enter(
+      FunctionId::cuCtxGetDevice, Needs::context,
+      [&] {
+        if (device == nullptr) return Status::invalid_value;
+        *device = current_context()->device;
+        return Status::success;
+      },
+      out(device));
+}
+
+Status cuCtxSynchronize() {
+  return enter(FunctionId::cuCtxSynchronize, Needs::context,
+               [] { return synchronize_context(index_of(*current_context())); });
+}
+
+Status cuCtxEnablePeerAccess(api::Context peer, unsigned flags) {
+  return enter(
+      FunctionId::cuCtxEnablePeerAccess, Needs::context,
+      [&] {
+        const Context* other = find_context(peer);
+        Context& mine = *current_context();
+        if (flags != 0) return Status::invalid_value;
+        if (other == nullptr || other == &mine) return Status::invalid_context;
+        if (!peer_access_possible()) return Status::peer_access_unsupported;
+        const std::uint32_t bit = 1U << other->device;
+        if ((mine.peers & bit) != 0) return kPeerAlreadyEnabled;
+        mine.peers |= bit;
+        allow_peer(other->device, mine.device, true);
+        return Status::success;
+      },
+      peer, flags);
+}
+
+Status cuCtxDisablePeerAccess(api::Context peer) {
+  return enter(
+      FunctionId::cuCtxDisablePeerAccess, Needs::context,
+      [&] {
+        const Context* other = find_context(peer);
+        Context& mine = *current_context();
+        if (other == nullptr) return Status::invalid_context;
+        const std::uint32_t bit = 1U << other->device;
+        if ((mine.peers & bit) == 0) return kPeerNotEnabled;
+        mine.peers &= ~bit;
+        allow_peer(other->device, mine.device, false);
+        return Status::success;
+      },
+      peer);
+}
+
+}  // namespace vramlink::simcuda

@@ -1,0 +1,87 @@
+// What tests ask of the stand-in beyond the driver's API. A test that has loaded it (by dlopen, or
+// as VRAMLINK_CUDA_LIBRARY) finds everything by one symbol: kTestApiSymbol.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace vramlink::simcuda {
+
+/// What this process owns in the driver.
+struct Ledger {
+  std::uint32_t retained_contexts;
+  std::uint32_t streams;  ///< without the default ones
+  std::uint32_t events;
+  std::uint32_t graphs;
+  std::uint32_t graph_execs;
+  std::uint32_t modules;
+  std::uint32_t memories;      ///< held by handle or mapping; cuMemAlloc's too
+  std::uint32_t mappings;      ///< of memory by handle
+  std::uint32_t reservations;  ///< of addresses
+  std::uint32_t allocations;   ///< by cuMemAlloc and cuMemAllocManaged
+  std::uint32_t pinned;        ///< by cuMemAllocHost and cuMemHostAlloc
+  std::uint32_t registrations;
+  std::uint64_t device_bytes;  ///< of the memories
+
+  friend bool operator==(const Ledger&, const Ledger&) = default;
+};
+
+/// How the end of submitted work is tied to the end of its process; see docs/testing.md.
+enum class WorkEnds : int {
+  unknown = 0,
+  with_pidfd = 1,   ///< goes on after a kill, until the pidfd fires
+  before_pidfd = 2  ///< ends with the kill, since the system does not permit tracing
+};
+
+/// All function pointers are good from any thread.
+struct TestApi {
+  void (*ledger)(Ledger* ledger);
+  /// Calls of a function so far, by its name or symbol.
+  std::uint64_t (*call_count)(const char* name);
+  /// Each submission waits this long in its queue, or a random time up to the maximum.
+  void (*set_delay)(std::uint64_t fixed_us, std::uint64_t random_max_us, std::uint64_t seed);
+  /// Calls number `first` (from 1) to `first + count - 1` of a function, from now on, do nothing
+  /// and return `status`. False for an unknown name.
+  bool (*fail_calls)(const char* name, std::uint64_t first, std::uint64_t count, int status);
+  void (*clear_failures)();
+  /// The current context's device has met this fault; false without a current context.
+  bool (*fault_context)(int status);
+  WorkEnds (*work_ends)();
+  /// The process that performs what this one submits; 0 before cuInit.
+  int (*device_pid)();
+  /// Bytes that all processes together hold on a device, by its number on the host.
+  std::uint64_t (*device_bytes_held)(int device_number);
+};
+
+inline constexpr const char* kTestApiSymbol = "vramlink_simcuda_test_api";
+
+inline std::string to_string(const Ledger& ledger) {
+  std::string text;
+  const auto add = [&text](const char* name, std::uint64_t count) {
+    if (count != 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
+  };
+  add("retained contexts", ledger.retained_contexts);
+  add("streams", ledger.streams);
+  add("events", ledger.events);
+  add("graphs", ledger.graphs);
+  add("executable graphs", ledger.graph_execs);
+  add("modules", ledger.modules);
+  add("memories", ledger.memories);
+  add("mappings", ledger.mappings);
+  add("reservations", ledger.reservations);
+  add("allocations", ledger.allocations);
+  add("pinned allocations", ledger.pinned);
+  add("registrations", ledger.registrations);
+  add("device bytes", ledger.device_bytes);
+  return text.empty() ? "nothing" : text;
+}
+
+/// For GoogleTest's messages.
+inline void PrintTo(const Ledger& ledger, std::ostream* stream) { *stream << to_string(ledger); }
+
+}  // namespace vramlink::simcuda
+
+/// The stand-in's own; others get its address by dlsym(library, kTestApiSymbol).
+extern "C" __attribute__((visibility("default"))) const vramlink::simcuda::TestApi*
+vramlink_simcuda_test_api();
