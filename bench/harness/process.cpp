@@ -37,16 +37,37 @@ bool pin(int cpu) {
   return ::sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
+namespace {
+
+/// As the kernel lists them; empty if it does not say.
+std::string siblings_of(int cpu) {
+  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                     "/topology/thread_siblings_list");
+  std::string siblings;
+  std::getline(file, siblings);
+  return siblings;
+}
+
+}  // namespace
+
 int cpu_of_core(int index) {
   // The siblings of each core name it in the same words; its first CPU stands for it.
   std::set<std::string> cores;
   for (int cpu = 0;; ++cpu) {
-    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                       "/topology/thread_siblings_list");
-    std::string siblings;
-    if (!std::getline(file, siblings)) return index;
+    const std::string siblings = siblings_of(cpu);
+    if (siblings.empty()) return index;
     if (cores.insert(siblings).second && static_cast<int>(cores.size()) == index + 1) return cpu;
   }
+}
+
+std::string describe_cores(int first, int second) {
+  const int cpu = cpu_of_core(first);
+  const int other = cpu_of_core(second);
+  const std::string siblings = siblings_of(cpu);
+  const char* const how = siblings.empty()                 ? ", perhaps of one core"
+                          : siblings == siblings_of(other) ? " of one core"
+                                                           : " of different cores";
+  return "CPU " + std::to_string(cpu) + " and CPU " + std::to_string(other) + how;
 }
 
 void spin_for(std::int64_t wait_ns) noexcept {

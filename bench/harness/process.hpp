@@ -24,6 +24,8 @@ bool pin(int cpu);
 /// A CPU of the `index`-th core, counted from 0: two of them share no core, where the machine says
 /// which ones do and has as many; else simply that CPU.
 [[nodiscard]] int cpu_of_core(int index);
+/// For a report: "CPU 0 and CPU 2 of different cores".
+[[nodiscard]] std::string describe_cores(int first, int second);
 /// Spins for `wait_ns`.
 void spin_for(std::int64_t wait_ns) noexcept;
 

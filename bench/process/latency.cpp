@@ -25,8 +25,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kPublisherCpu = 0;
-constexpr int kSubscriberCpu = 1;
+constexpr int kPublisherCore = 0;
+constexpr int kSubscriberCore = 1;
 constexpr double kSpinningTimes = 2.2;  // of the floor
 constexpr double kAsleepTimes = 1.2;
 constexpr std::int64_t kPaceNs = 8'000;     // between frames, so that the receiver waits already
@@ -78,7 +78,7 @@ std::int64_t wait_one(Shared& shared, Subscriber& subscriber, Mode mode, std::ui
 }
 
 int subscriber_main(Shared& shared, const std::string& directory) {
-  if (!pin(kSubscriberCpu)) return 3;
+  if (!pin(cpu_of_core(kSubscriberCore))) return 3;
   Runtime runtime = Runtime::open({.directory = directory}).value();
   Subscriber subscriber = Subscriber::open(runtime, "latency", Deadline::after(10s)).value();
   std::uint64_t round = 0;
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
   auto& shared = shared_object<Shared>();
   const PrivateDirectory directory;
   Child child([&] { return subscriber_main(shared, directory.path()); });
-  if (!pin(kPublisherCpu)) {
+  if (!pin(cpu_of_core(kPublisherCore))) {
     std::cerr << "two CPUs are needed\n";
     return 5;
   }
@@ -179,6 +179,7 @@ int main(int argc, char** argv) {
   if (const int code = child.wait(); code != 0) return code;
 
   Report report("publish -> receive between two processes");
+  report.add_fact("cores", describe_cores(kPublisherCore, kSubscriberCore));
   report.add("floor: plain store seen by a spinning process", store);
   report.add("publish -> receive, receiver spinning", spinning,
              "floor: plain store seen by a spinning process", Target::times_floor(kSpinningTimes));

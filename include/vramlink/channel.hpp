@@ -64,6 +64,9 @@ struct PublisherOptions {
 
 struct ResizeOptions {
   std::uint32_t slot_count = 0;  ///< 2 to 64; 0: as many as before
+  /// How long the change waits for subscribers to be ready for it; one that is stopped, for
+  /// example, is not waited for any longer.
+  std::chrono::nanoseconds follow_within{std::chrono::milliseconds(500)};
 };
 
 /// What travels beside a frame's bytes.
@@ -190,13 +193,13 @@ class VRAMLINK_API Publisher {
   /// The sequence of frames goes on. Frames that are held, receipts, and streams that wait for
   /// frames of the old memory stay valid; the old memory is freed when nobody uses it any more.
   /// Frames that were claimed before and are published after it fail with stale. Blocks until all
-  /// subscribers are ready for the new memory, 500 ms at most, and not beyond the deadline; then
-  /// the change takes place. Who was late, because it is stopped for example, comes after, and
-  /// under WhenFull::block it loses nothing. Claims and publishes of other threads go on meanwhile.
-  /// If it fails, the channel goes on as it was. Codes: invalid_argument (the format or the number
-  /// of slots), out_of_memory (with the bytes wanted and free), resource_exhausted, os, driver,
-  /// closed, wrong_state (another resize is under way; a forked child), interrupted (only the wait:
-  /// the change has taken place).
+  /// subscribers are ready for the new memory, `follow_within` at most, and not beyond the
+  /// deadline; then the change takes place. Who was late, because it is stopped for example, comes
+  /// after, and under WhenFull::block it loses nothing. Claims and publishes of other threads go on
+  /// meanwhile. If it fails, the channel goes on as it was. Codes: invalid_argument (the format or
+  /// the number of slots), out_of_memory (with the bytes wanted and free), resource_exhausted, os,
+  /// driver, closed, wrong_state (another resize is under way; a forked child), interrupted (only
+  /// the wait: the change has taken place).
   [[nodiscard]] Result<void> resize(const Format& format, Deadline deadline,
                                     const ResizeOptions& options = {});
 
@@ -204,8 +207,9 @@ class VRAMLINK_API Publisher {
   /// driver (the device has failed), wrong_state.
   [[nodiscard]] Result<void> wait_for_subscribers(std::uint32_t count, Deadline deadline);
   /// Announces the end of the stream, waits until every queue subscriber has taken what it had
-  /// queued, and gives the name back. Later calls fail with closed. Held frames stay valid. Codes:
-  /// timed_out (closed all the same), interrupted and driver (likewise), wrong_state.
+  /// queued and every one that was late for a resize has come after, and gives the name back. Later
+  /// calls fail with closed. Held frames stay valid. Codes: timed_out (closed all the same),
+  /// interrupted and driver (likewise), wrong_state.
   [[nodiscard]] Result<void> close(Deadline deadline);
   /// Every call that blocks now, and only those, ends with interrupted. Not async-signal-safe.
   void interrupt() noexcept;

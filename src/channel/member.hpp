@@ -54,6 +54,11 @@ struct Member {
   /// Refused claims in a row that met too many holds of it. Under the ring's mutex.
   std::uint32_t excess_in_a_row = 0;
 
+  /// Until GO is: what is published after that it will get, whatever happens to us.
+  [[nodiscard]] bool is_on_its_way() const noexcept {
+    const bool has_come = !expected && welcomed.load(std::memory_order_acquire);
+    return !has_come && !leaving.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool is_stream_ordered() const noexcept { return my_ready != nullptr; }
   /// Of a stream-ordered one.
   [[nodiscard]] backend::WordRef my_ready_word(std::uint32_t slot_index) const noexcept {

@@ -13,6 +13,14 @@ namespace vramlink::inline v0 {
 
 using channel::PublisherCore;
 
+namespace {
+
+/// Of a slot that is claimed for a copy: the copy is its first work, and checks the caller's
+/// stream.
+constexpr StreamView kNotYetWritten = StreamView::already_complete();
+
+}  // namespace
+
 WritableFrame::WritableFrame(WritableFrame&& other) noexcept
     : core_(std::move(other.core_)), slot_(std::exchange(other.slot_, {})) {}
 
@@ -80,14 +88,14 @@ Result<Receipt> Publisher::publish(WritableFrame&& frame, StreamView stream,
 Result<Receipt> Publisher::try_publish_copy(std::span<const std::byte> source, StreamView stream,
                                             const FrameInfo& info) {
   VRAMLINK_CHECK(core_->check_source(source, core_->frame_bytes()));
-  WritableFrame frame = VRAMLINK_TRY(core_->try_claim(stream));
+  WritableFrame frame = VRAMLINK_TRY(core_->try_claim(kNotYetWritten));
   return core_->publish_copy(std::move(frame), source, stream, info);
 }
 
 Result<Receipt> Publisher::publish_copy(std::span<const std::byte> source, StreamView stream,
                                         Deadline deadline, const FrameInfo& info) {
   VRAMLINK_CHECK(core_->check_source(source, core_->frame_bytes()));
-  WritableFrame frame = VRAMLINK_TRY(core_->claim(stream, deadline));
+  WritableFrame frame = VRAMLINK_TRY(core_->claim(kNotYetWritten, deadline));
   return core_->publish_copy(std::move(frame), source, stream, info);
 }
 

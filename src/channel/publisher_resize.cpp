@@ -11,12 +11,6 @@
 #include "os/futex.hpp"
 
 namespace vramlink::inline v0::channel {
-namespace {
-
-/// Members that have not come by then come later: a stopped one must not keep the others waiting.
-constexpr std::chrono::milliseconds kFollowLimit{500};
-
-}  // namespace
 
 std::vector<std::shared_ptr<SlotRing>> PublisherCore::rings() const {
   std::vector<std::shared_ptr<SlotRing>> rings;
@@ -73,7 +67,7 @@ Result<void> PublisherCore::resize_once(const Format& format, Deadline deadline,
   announce(next);
   VRAMLINK_STEP("resize.announced");
   const Result<void> waited =
-      wait_for_members(*next, std::min(deadline, Deadline::after(kFollowLimit)));
+      wait_for_members(*next, std::min(deadline, Deadline::after(options.follow_within)));
   VRAMLINK_CHECK(put_in_place(next));
   VRAMLINK_STEP("resize.in_place");
   return waited;

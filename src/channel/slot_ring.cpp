@@ -314,11 +314,8 @@ Result<void> SlotRing::join(const Member& expected, const std::shared_ptr<Member
 
 bool SlotRing::expects() const {
   const std::shared_ptr<const Membership> members = this->members();
-  return std::any_of(members->begin(), members->end(), [](const auto& member) {
-    // Until GO is on its way: what is published after that it will get, whatever happens to us.
-    const bool has_come = !member->expected && member->welcomed.load(memory_order_acquire);
-    return !has_come && !member->leaving.load(memory_order_relaxed);
-  });
+  return std::any_of(members->begin(), members->end(),
+                     [](const auto& member) { return member->is_on_its_way(); });
 }
 
 void SlotRing::replace_members(std::shared_ptr<Membership> next) noexcept {
@@ -417,6 +414,7 @@ bool SlotRing::is_overdue() {
 bool SlotRing::is_drained() const {
   const std::lock_guard lock(mutex_);
   return std::all_of(members_->begin(), members_->end(), [&](const auto& member) {
+    if (member->is_on_its_way()) return false;  // it could not see the end
     return member->queue_depth == 0 || member->leaving.load(memory_order_relaxed) ||
            member->floor >= last_sequence_ ||
            member->words->cursor.load(memory_order_acquire) >= last_sequence_;

@@ -86,7 +86,7 @@ class SlotRing {
   [[nodiscard]] bool is_overdue();
   /// Nothing was published here.
   [[nodiscard]] bool is_empty() const;
-  /// Every queue subscriber has taken all that was published here.
+  /// Every queue subscriber has taken all that was published here, and nobody is expected still.
   [[nodiscard]] bool is_drained() const;
   /// A member for statistics.
   struct View {

@@ -19,6 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+constexpr seconds kLong{30};
+
 /// What the hook needs; a hook is a plain function.
 struct HookState {
   Scoreboard* board = nullptr;
@@ -102,8 +104,9 @@ std::optional<int> live_as_publisher(const Runtime& runtime, const Orders& order
     // Twice in a life, and again in a long one: smaller frames, then large ones as before.
     if (i == 10 || i == 25 || i % 250 == 249) {
       const std::uint64_t bytes = i == 10 ? kPayloadBytes / 2 : kPayloadBytes;
-      const auto resized =
-          publisher->resize(Format::bytes(bytes).value(), Deadline::after(seconds(5)));
+      // As long as it takes: what a late subscriber would lose with us, the test would miss.
+      const auto resized = publisher->resize(Format::bytes(bytes).value(), Deadline::after(kLong),
+                                             {.follow_within = kLong});
       if (!resized) return fault("resize", resized.error());
     }
     const auto published = publish_one(*publisher, life, sequence);
@@ -230,10 +233,10 @@ int run_orderly_publisher(const Orders& orders, const ChildLink& link) {
     const auto published = publish_one(*publisher, 0, sequence);
     if (!published) return fault("publish", published.error());
     // Complete, so that drop has a slot for the next one.
-    if (*published) static_cast<void>((*published)->wait(Deadline::after(seconds(20))));
+    if (*published) static_cast<void>((*published)->wait(Deadline::after(kLong)));
     link.ready(published->has_value() ? 1 : 2);
   }
-  const auto closed = publisher->close(Deadline::after(seconds(20)));
+  const auto closed = publisher->close(Deadline::after(kLong));
   return closed ? 0 : fault("close", closed.error());
 }
 

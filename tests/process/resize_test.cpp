@@ -45,6 +45,9 @@ const Shape& shape_of(std::uint64_t generation) {
   return kShapes.at((generation - 1) % kShapes.size());
 }
 
+/// So that nobody is late on a machine that is busy.
+constexpr std::chrono::seconds kPatience{30};
+
 class ResizeProcessTest : public test::ChannelTest {
  protected:
   [[nodiscard]] Publisher open_first(const Runtime& runtime, WhenFull when_full) const {
@@ -55,7 +58,8 @@ class ResizeProcessTest : public test::ChannelTest {
   }
   static Result<void> resize_to(Publisher& publisher, std::uint64_t generation) {
     const Shape& shape = shape_of(generation);
-    return publisher.resize(shape.format, soon(), {.slot_count = shape.slot_count});
+    return publisher.resize(shape.format, soon(),
+                            {.slot_count = shape.slot_count, .follow_within = kPatience});
   }
   /// By CPU, or in a stream of the device, which is waited for.
   static Result<Frame> receive(Subscriber& subscriber, bool by_stream) {
@@ -258,7 +262,7 @@ TEST_F(ResizeStopTest, AStoppedSubscriberIsNotWaitedForAndLosesNothingUnderBlock
   ASSERT_TRUE(publisher.resize(Format::bytes(9000).value(), soon()));
   const auto took = steady_clock::now() - begun;
   EXPECT_GE(took, milliseconds(500));
-  EXPECT_LT(took, milliseconds(2500));
+  EXPECT_LT(took, std::chrono::seconds(20)) << "not until the deadline";
   for (std::uint64_t number = 3; number <= 6; ++number) {
     ASSERT_TRUE(publish_number(publisher, number));
   }
@@ -337,7 +341,8 @@ TEST_F(ResizeStopTest, APublisherThatIsKilledAfterItIsToldOnceAndAfterItsFrames)
     Publisher publisher = open_publisher(runtime, {.slot_count = 4});
     EXPECT_TRUE(publisher.wait_for_subscribers(1, soon()));
     EXPECT_TRUE(publish_number(publisher, 1));
-    EXPECT_TRUE(publisher.resize(Format::bytes(9000).value(), soon()));
+    EXPECT_TRUE(
+        publisher.resize(Format::bytes(9000).value(), soon(), {.follow_within = kPatience}));
     const Result<Receipt> last = publish_number(publisher, 2);
     EXPECT_TRUE(last && last->wait(soon()));
     static_cast<void>(link.wait_go());

@@ -2,6 +2,7 @@
 // steps.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <string>
@@ -15,7 +16,8 @@ class ResizeFixture : public StreamFixture {
   static Format bytes(std::uint64_t size_bytes) { return Format::bytes(size_bytes).value(); }
   static Result<void> resize(Publisher& publisher, std::uint64_t size_bytes,
                              std::uint32_t slot_count = 0) {
-    return publisher.resize(bytes(size_bytes), soon(), {.slot_count = slot_count});
+    return publisher.resize(bytes(size_bytes), soon(),
+                            {.slot_count = slot_count, .follow_within = std::chrono::seconds(30)});
   }
   /// Publishes a frame that is complete.
   void publish_now(Publisher& publisher, std::uint64_t number) {

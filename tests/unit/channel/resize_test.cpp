@@ -286,6 +286,32 @@ TEST_F(ResizeTest, WhoIsLateLosesNothingUnderBlock) {
   expect_frame(queue, 6, 2, 100);
 }
 
+TEST_F(ResizeTest, IsNotHeldUpForLongerThanToldTo) {
+  Publisher publisher = open_publisher();
+  const Subscriber late = open_subscriber();
+  const JanitorHeld held(*this);
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_TRUE(publisher.resize(bytes(100), kForever, {.follow_within = milliseconds(20)}));
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, milliseconds(20));
+  EXPECT_EQ(publisher.format(), bytes(100));
+}
+
+TEST_F(ResizeTest, CloseWaitsForWhoIsLateSoThatItSeesTheEnd) {
+  for (const auto policy : {ReceivePolicy::latest(), ReceivePolicy::queue(3)}) {
+    SCOPED_TRACE(policy.queue_depth);
+    Publisher publisher = open_publisher();
+    Subscriber late = open_subscriber({.policy = policy});
+    std::optional<JanitorHeld> held(std::in_place, *this);
+    ASSERT_TRUE(publisher.resize(bytes(100), Deadline::passed()));
+    auto closed = std::async(std::launch::async, [&] { return publisher.close(soon()); });
+    EXPECT_EQ(closed.wait_for(milliseconds(20)), std::future_status::timeout);
+    held.reset();
+    EXPECT_TRUE(closed.get());
+    EXPECT_TRUE(late.receive(soon()).failed_with(Code::closed));
+    EXPECT_EQ(late.statistics().peer_deaths, 0U);
+  }
+}
+
 TEST_F(ResizeTest, WhoIsLateTwiceGoesThroughBothGenerations) {
   Publisher publisher = open_publisher({.slot_count = 4, .when_full = WhenFull::block});
   Subscriber queue = open_subscriber({.policy = ReceivePolicy::queue(3)});
