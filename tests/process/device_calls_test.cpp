@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <vramlink/host_copy.hpp>
 
@@ -25,7 +26,7 @@ using test::RawCuda;
 using test::soon;
 using test::TestDevice;
 
-enum class Publishing : std::uint8_t { in_place, one_source, several_sources };
+enum class Publishing : std::uint8_t { in_place, one_source, several_sources, host_source };
 enum class Receiving : std::uint8_t { by_cpu, by_stream, released_by_stream, downloaded };
 
 class DeviceCallsTest : public test::ChannelFixture {
@@ -37,6 +38,25 @@ class DeviceCallsTest : public test::ChannelFixture {
     ChannelFixture::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     if (test::stand_in() == nullptr) GTEST_SKIP() << "only the stand-in driver counts its calls";
+  }
+
+  /// Nothing is opened, closed or allocated.
+  static void expect_steady(const DriverCalls& calls) {
+    static const std::set<std::string> kAllowed{
+        // Submissions.
+        "cuStreamWriteValue64", "cuStreamWaitValue64", "cuStreamBatchMemOp", "cuEventRecord",
+        "cuStreamWaitEvent", "cuGraphLaunch", "cuMemcpyAsync", "cuMemcpyDtoHAsync",
+        "cuMemcpyDtoDAsync", "cuMemcpyPeerAsync",
+        // What is submitted next.
+        "cuGraphExecMemcpyNodeSetParams", "cuGraphExecBatchMemOpNodeSetParams",
+        // Questions.
+        "cuCtxGetCurrent", "cuStreamGetCtx", "cuStreamQuery", "cuEventQuery",
+        "cuPointerGetAttribute", "cuPointerGetAttributes", "cuMemGetAccess",
+        // The context of a thread.
+        "cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxSetCurrent"};
+    for (const auto& [name, count] : calls) {
+      EXPECT_TRUE(kAllowed.count(name) == 1) << count << " times " << name;
+    }
   }
 
   /// Nothing here calls the driver but the library.
@@ -51,6 +71,10 @@ class DeviceCallsTest : public test::ChannelFixture {
       if (publishing == Publishing::in_place) {
         WritableFrame frame = publisher.claim(stream, soon()).value();
         ASSERT_TRUE(publisher.publish(std::move(frame), stream));
+        return;
+      }
+      if (publishing == Publishing::host_source) {  // ordinary memory, which is staged
+        ASSERT_TRUE(publisher.publish_copy(host_source, kNow, soon()));
         return;
       }
       const std::size_t source = publishing == Publishing::one_source ? 0 : number % kSources;
@@ -87,22 +111,12 @@ class DeviceCallsTest : public test::ChannelFixture {
       }
     }
 
+    std::vector<std::byte> host_source = std::vector<std::byte>(kFrameBytes);
     std::array<StreamView, 2> streams{TestDevice::stream(0), TestDevice::stream(1)};
   };
 };
 
 TEST_F(DeviceCallsTest, invariant_10_steady_state_submits_and_asks_and_no_more) {
-  static const std::set<std::string> kAllowed{
-      // Submissions.
-      "cuStreamWriteValue64", "cuStreamWaitValue64", "cuStreamBatchMemOp", "cuEventRecord",
-      "cuStreamWaitEvent", "cuGraphLaunch", "cuMemcpyAsync", "cuMemcpyDtoHAsync",
-      // What is submitted next.
-      "cuGraphExecMemcpyNodeSetParams", "cuGraphExecBatchMemOpNodeSetParams",
-      // Questions.
-      "cuCtxGetCurrent", "cuStreamGetCtx", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttribute",
-      "cuPointerGetAttributes",
-      // The context of a thread.
-      "cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxSetCurrent"};
   const Runtime runtime = open_runtime();
   RawCuda& raw = *RawCuda::get();
   std::array<std::byte*, kSources> memory{};
@@ -116,7 +130,8 @@ TEST_F(DeviceCallsTest, invariant_10_steady_state_submits_and_asks_and_no_more) 
                     std::move(downloader),
                     {memory[0], memory[1], memory[2]}};
     for (const Publishing publishing :
-         {Publishing::in_place, Publishing::one_source, Publishing::several_sources}) {
+         {Publishing::in_place, Publishing::one_source, Publishing::several_sources,
+          Publishing::host_source}) {
       for (const Receiving receiving : {Receiving::by_cpu, Receiving::by_stream,
                                         Receiving::released_by_stream, Receiving::downloaded}) {
         SCOPED_TRACE("published " + std::to_string(static_cast<int>(publishing)) + ", received " +
@@ -127,9 +142,7 @@ TEST_F(DeviceCallsTest, invariant_10_steady_state_submits_and_asks_and_no_more) 
         const DriverCalls before = test::driver_calls();
         channel.run(publishing, receiving, kFrames);
         DriverCalls calls = test::driver_calls_since(before);
-        for (const auto& [name, count] : calls) {
-          EXPECT_TRUE(kAllowed.count(name) == 1) << count << " times " << name;
-        }
+        expect_steady(calls);
         // One submission for each frame, whatever else there is.
         const bool is_copy = publishing != Publishing::in_place;
         EXPECT_EQ(calls["cuGraphLaunch"], is_copy ? kFrames : 0);
@@ -147,6 +160,37 @@ TEST_F(DeviceCallsTest, invariant_10_steady_state_submits_and_asks_and_no_more) 
     }
   }
   for (std::byte* each : memory) raw.free(each);
+}
+
+TEST_F(DeviceCallsTest, ASubscriberThatCopiesSubmitsAndAsksAndNoMore) {
+  RawCuda& raw = *RawCuda::get();
+  if (raw.devices().size() < 2) GTEST_SKIP() << "one GPU is visible, and this needs two";
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime, {.when_full = WhenFull::block});
+  Subscriber subscriber =
+      open_subscriber(runtime, {.policy = ReceivePolicy::queue(3),
+                                .device = raw.id(1),
+                                .copy_frames = CopyFrames::always});
+  const StreamView stream = raw.foreign_stream().value();  // of the second GPU
+  const auto run = [&](std::uint64_t count) {
+    for (std::uint64_t number = 1; number <= count; ++number) {
+      ASSERT_TRUE(test::publish_number(publisher, number, soon()));
+      auto frame = number % 2 == 0 ? subscriber.receive(stream, soon()) : subscriber.receive(soon());
+      ASSERT_TRUE(frame) << to_string(frame.error());
+      EXPECT_TRUE(frame->is_copy());
+      TestDevice::finish(stream);
+    }
+  };
+  run(16);
+  const DriverCalls before = test::driver_calls();
+  run(kFrames);
+  DriverCalls calls = test::driver_calls_since(before);
+  for (const char* const ours : {"cuStreamSynchronize", "cuMemcpyHtoD", "cuMemcpyHtoDAsync",
+                                 "cuMemcpyDtoD", "cuMemsetD8Async", "cuCtxSynchronize"}) {
+    calls.erase(ours);  // of the test
+  }
+  expect_steady(calls);
+  EXPECT_EQ(calls["cuMemcpyDtoDAsync"] + calls["cuMemcpyPeerAsync"], kFrames);
 }
 
 }  // namespace

@@ -55,6 +55,13 @@ OpenDevice::~OpenDevice() {
   static_cast<void>(new std::shared_ptr<const PrimaryContext>(context_));
 }
 
+Result<api::Context> OpenDevice::context_of(api::Device other) {
+  const std::lock_guard lock(others_mutex_);
+  std::unique_ptr<PrimaryContext>& kept = others_[other];
+  if (!kept) kept = VRAMLINK_TRY(PrimaryContext::retain(platform_.driver, other));
+  return kept->get();
+}
+
 api::AllocationProperties OpenDevice::allocation_properties() const noexcept {
   api::AllocationProperties properties{};
   properties.type = api::AllocationType::pinned;

@@ -1,7 +1,9 @@
 // One GPU that this process works with: its primary context and what all objects on it share.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include <vramlink/deadline.hpp>
@@ -51,6 +53,10 @@ class OpenDevice {
   /// A stream of ours for short work that is waited for.
   [[nodiscard]] api::Stream scratch_stream() const noexcept { return scratch_stream_; }
 
+  /// The primary context of another GPU, in which memory is mapped that this one cannot reach. Kept
+  /// from the first call on. Thread-safe. Codes: as PrimaryContext::retain.
+  [[nodiscard]] Result<api::Context> context_of(api::Device other);
+
   /// What memory of this device is asked for with.
   [[nodiscard]] api::AllocationProperties allocation_properties() const noexcept;
 
@@ -93,6 +99,8 @@ class OpenDevice {
   OwnWork own_work_;
   api::Stream scratch_stream_ = nullptr;  // owned by own_work_
   EventHandle health_event_;              // recorded once; a fault shows in its query
+  std::mutex others_mutex_;
+  std::map<api::Device, std::unique_ptr<PrimaryContext>> others_;
 };
 
 }  // namespace vramlink::cuda

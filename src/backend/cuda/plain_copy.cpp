@@ -39,17 +39,14 @@ Result<void> copy_bytes(const OpenDevice& device, api::Stream stream, CopyEnd ta
   return driver.check("cuMemcpyAsync", driver.memcpy_async(to, from, size_bytes, stream));
 }
 
-Result<void> copy_across(const OpenDevice& device, api::Stream stream, std::byte* target,
+Result<void> copy_across(OpenDevice& device, api::Stream stream, std::byte* target,
                          const std::byte* source, int source_ordinal, std::uint64_t size_bytes) {
   const Driver& driver = device.driver();
-  api::Context owner = nullptr;
-  VRAMLINK_CHECK(
-      driver.check("cuDevicePrimaryCtxRetain", driver.primary_ctx_retain(&owner, source_ordinal)));
-  const api::Status copied =
+  const api::Context owner = VRAMLINK_TRY(device.context_of(source_ordinal));
+  return driver.check(
+      "cuMemcpyPeerAsync",
       driver.memcpy_peer_async(device_pointer(target), device.context()->get(),
-                               device_pointer(source), owner, size_bytes, stream);
-  static_cast<void>(driver.primary_ctx_release(source_ordinal));
-  return driver.check("cuMemcpyPeerAsync", copied);
+                               device_pointer(source), owner, size_bytes, stream));
 }
 
 Result<void> write_words(const OpenDevice& device, api::Stream stream,

@@ -18,9 +18,8 @@ struct CopyEnd {
   PointerKind kind;
 };
 
-/// From memory of another GPU that this one cannot reach, through host memory. Something else keeps
-/// that GPU's context, in which the source is mapped. Codes: driver.
-[[nodiscard]] Result<void> copy_across(const OpenDevice& device, api::Stream stream,
+/// From memory of another GPU that this one cannot reach, through host memory. Codes: driver.
+[[nodiscard]] Result<void> copy_across(OpenDevice& device, api::Stream stream,
                                        std::byte* target, const std::byte* source,
                                        int source_ordinal, std::uint64_t size_bytes);
 
