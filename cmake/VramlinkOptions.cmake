@@ -13,6 +13,8 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
   endif()
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  # Off but in the presets of those who work on it: another compiler may warn of more.
+  option(VRAMLINK_WARNINGS_AS_ERRORS "Stop at a compiler's warning" OFF)
   # Off, so that a missing #include is noticed. The presets that are built for their tests turn them
   # on; the library is compiled without them too, for the tests of what is installed.
   option(CMAKE_DISABLE_PRECOMPILE_HEADERS "Compile without precompiled headers" ON)

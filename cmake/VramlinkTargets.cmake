@@ -18,7 +18,7 @@ function(vramlink_warnings target)
     endif()
   endif()
   # g++ 12 warns of code that a sanitizer added; the same files are compiled without one.
-  if(PROJECT_IS_TOP_LEVEL AND VRAMLINK_SANITIZE STREQUAL "")
+  if(VRAMLINK_WARNINGS_AS_ERRORS AND VRAMLINK_SANITIZE STREQUAL "")
     target_compile_options(${target} PRIVATE -Werror)
   endif()
 endfunction()

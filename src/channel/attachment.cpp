@@ -255,12 +255,14 @@ void Attachment::register_page(const Seat& seat) {
     const std::span<std::byte> page(reinterpret_cast<std::byte*>(member->words->my_ready),
                                     wire::kPageBytes);
     auto registered = generation->backend->register_words(page);
+    Result<void> done;
     if (registered) {
       member->my_ready = *std::move(registered);
       member->pages.registered.push_back(member->my_ready);
+    } else {
+      done = registered.error();
     }
     VRAMLINK_STEP("attach.page_registered");
-    const Result<void> done = registered ? Result<void>() : Result<void>(registered.error());
     // With it, so that nothing of it ends here before the reactor has seen it.
     owner.reactor().post([weak = std::move(weak), member = std::move(member), done] {
       const std::shared_ptr<Attachment> self = weak.lock();
