@@ -1,4 +1,5 @@
-// See call_counter.hpp. x86-64 and aarch64: the signal handler makes the trapped call itself.
+// See call_counter.hpp. On x86-64 the signal handler makes the trapped call itself; elsewhere no
+// thread is watched.
 #include "call_counter.hpp"
 
 #include <errno.h>

@@ -16,7 +16,7 @@ struct CallCounts {
 
 /// Puts a seccomp filter on the calling thread, for good: from now on each of its system calls is
 /// counted, by a signal, and then made, until the counters stop looking. False if the kernel
-/// refuses.
+/// refuses, and on machines other than x86-64.
 [[nodiscard]] bool watch_this_thread();
 void start_counting() noexcept;
 [[nodiscard]] CallCounts stop_counting() noexcept;
