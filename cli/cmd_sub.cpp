@@ -63,11 +63,12 @@ class SubRun {
     return {End::count, kSuccess};
   }
 
-  /// Completes the file; `outcome` as it was, or the fault.
+  /// Completes the file, also after a death or a signal: what came is worth keeping. `outcome` as
+  /// it was, or the fault.
   Outcome finish(Outcome outcome) {
-    if (!sink_ || outcome.end == End::fault) return outcome;
-    auto finished = sink_->finish();
-    if (finished || outcome.end == End::signal) return outcome;
+    if (!sink_ || write_error_) return outcome;
+    auto finished = sink_->finish(format_ ? *format_ : subscriber_.format());
+    if (finished || outcome.end == End::signal || outcome.end == End::fault) return outcome;
     return {End::fault, fail_writing(finished.error()), finished.error()};
   }
 

@@ -24,13 +24,18 @@ Error refused(const std::string& file, std::string reason, std::string remedy) {
       .remedy(std::move(remedy));
 }
 
-Result<std::unique_ptr<FrameSource>> open_raw(ByteInput input, const SourceOptions& options) {
+Result<std::unique_ptr<FrameSource>> open_raw(ByteInput input, bool may_wait,
+                                              const SourceOptions& options) {
   if (!options.pixel_format) {
     return refused(input.name(), "raw frames of a size but no format",
                    "--format, such as --format RGBA");
   }
   auto format = Format::image(*options.pixel_format, *options.width, *options.height);
   if (!format) return std::move(format).error();
+  if (!may_wait) return make_raw_source(std::move(input), *format);
+  auto start = input.peek(1);
+  if (!start) return std::move(start).error();
+  if (start->empty()) return empty_input(input.name());
   return make_raw_source(std::move(input), *format);
 }
 
@@ -53,9 +58,7 @@ Result<std::unique_ptr<FrameSource>> open_by_content(ByteInput input, std::strin
     return open_y4m(std::move(input));
   }
   if (magic.starts_with(kNpyMagic)) return open_npy(std::move(input), options);
-  if (magic.empty()) {
-    return Error(Code::corrupt, "open").about(input.name()).because("it is empty");
-  }
+  if (magic.empty()) return empty_input(input.name());
   return refused(input.name(), "it is not Y4M, NPY or PNG; raw frames need a format and a size",
                  "--format and --size, such as --format RGBA --size 1920x1080");
 }
@@ -70,7 +73,10 @@ Result<std::unique_ptr<FrameSource>> open_source(const std::vector<std::string>&
   }
   auto input = ByteInput::open(paths.front());
   if (!input) return std::move(input).error();
-  if (options.width) return open_raw(*std::move(input), options);
+  if (options.width) {
+    // The format of a pipe is known before its first byte, so its channel can be there at once.
+    return open_raw(*std::move(input), paths.front() != "-", options);
+  }
   auto start = input->peek(kMagicBytes);
   if (!start) return std::move(start).error();
   // A copy: the view would not survive the move of the input.
@@ -105,6 +111,10 @@ Result<std::unique_ptr<FrameSink>> open_sink(Container container, const std::str
       break;
   }
   return make_npy_sink(*std::move(output), count);
+}
+
+Error empty_input(const std::string& file) {
+  return Error(Code::corrupt, "open").about(file).because("it is empty");
 }
 
 Result<void> read_frame_bytes(ByteInput& input, std::span<std::byte> target,

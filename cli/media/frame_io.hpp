@@ -49,8 +49,10 @@ class FrameSink {
   /// Writes the header first if this is the first frame. Codes: invalid_argument (the container
   /// cannot hold the format; names the option that helps), os, interrupted.
   [[nodiscard]] virtual Result<void> write(const FrameView& frame) = 0;
-  /// Completes the file. Without a frame there is a header only where the container allows it.
-  [[nodiscard]] virtual Result<void> finish() = 0;
+  /// Completes the file. Without a frame it becomes a file of no frames of `format`; with frames
+  /// `format` means nothing. Codes: those of write, corrupt (the header promised another number of
+  /// frames and cannot be rewritten).
+  [[nodiscard]] virtual Result<void> finish(const Format& format) = 0;
 };
 
 /// What the user said about the input, as far as the file does not say it itself.
@@ -74,6 +76,9 @@ enum class Container : std::uint8_t { y4m, raw, npy };
 [[nodiscard]] Result<std::unique_ptr<FrameSink>> open_sink(Container container,
                                                            const std::string& path,
                                                            std::optional<std::uint64_t> count);
+
+/// What an input without a byte is refused with.
+[[nodiscard]] Error empty_input(const std::string& file);
 
 /// Fills `target` from the input. Codes: corrupt, with the number of bytes that are missing.
 class ByteInput;

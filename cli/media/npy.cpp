@@ -137,29 +137,38 @@ class NpySink final : public FrameSink {
     std::string head;
     if (written_ == 0) {
       layout_ = layout_of(frame.format);
-      layout_.shape.insert(layout_.shape.begin(), promised_.value_or(0));
-      head = make_npy_header(layout_.descr, layout_.shape);
+      head = header(promised_.value_or(0));
     }
     ++written_;
     return output_.write(head, frame.bytes, layout_.runs);
   }
 
-  [[nodiscard]] Result<void> finish() override {
-    if (written_ > 0 && written_ != promised_) {
-      if (!output_.can_rewrite()) {
-        return Error(Code::corrupt, "write NPY")
-            .about(output_.name())
-            .because("the header promised " + std::to_string(promised_.value_or(0)) +
-                     " frames, the stream ended after " + std::to_string(written_));
-      }
-      layout_.shape[0] = written_;
-      auto rewritten = output_.rewrite_start(make_npy_header(layout_.descr, layout_.shape));
+  [[nodiscard]] Result<void> finish(const Format& format) override {
+    if (written_ != promised_ && !output_.can_rewrite()) {
+      return Error(Code::corrupt, "write NPY")
+          .about(output_.name())
+          .because("--count promised " + std::to_string(promised_.value_or(0)) +
+                   " frames, the stream ended after " + std::to_string(written_));
+    }
+    if (written_ == 0) {
+      layout_ = layout_of(format);
+      auto begun = output_.write(header(0));
+      if (!begun) return begun;
+    } else if (written_ != promised_) {
+      auto rewritten = output_.rewrite_start(header(written_));
       if (!rewritten) return rewritten;
     }
     return output_.close();
   }
 
  private:
+  // Of the same length for every count, so that it can be written over.
+  [[nodiscard]] std::string header(std::uint64_t count) const {
+    std::vector<std::uint64_t> shape = layout_.shape;
+    shape.insert(shape.begin(), count);
+    return make_npy_header(layout_.descr, shape);
+  }
+
   ByteOutput output_;
   std::optional<std::uint64_t> promised_;
   Layout layout_;

@@ -15,6 +15,7 @@ class RawSource final : public FrameSource {
   [[nodiscard]] Result<bool> next() override {
     auto ahead = input_.peek(1);
     if (!ahead) return std::move(ahead).error();
+    if (ahead->empty() && number_ == 0) return empty_input(input_.name());
     if (ahead->empty()) return false;
     ++number_;
     return true;
@@ -41,7 +42,7 @@ class RawSink final : public FrameSink {
     if (runs_.empty()) runs_ = tight_runs(frame.format);
     return output_.write({}, frame.bytes, runs_);
   }
-  [[nodiscard]] Result<void> finish() override { return output_.close(); }
+  [[nodiscard]] Result<void> finish(const Format&) override { return output_.close(); }
 
  private:
   ByteOutput output_;

@@ -76,11 +76,9 @@ class Y4mSink final : public FrameSink {
     const auto note = Y4mNote::unpack(frame.user_data, frame.format);
     std::string head;
     if (!started_) {
-      auto canonical = make_y4m_header(frame.format);
-      if (!canonical) return std::move(canonical).error();
-      head = (note ? note->header : *canonical) + "\n";
-      runs_ = runs_of(frame.format);
-      started_ = true;
+      auto begun = begin(frame.format, note ? &note->header : nullptr);
+      if (!begun) return std::move(begun).error();
+      head = *std::move(begun);
     }
     head += kY4mFrame;
     if (note) head += note->frame_parameters;
@@ -93,9 +91,26 @@ class Y4mSink final : public FrameSink {
     return output_.write({}, chroma_, std::span(&all, 1));
   }
 
-  [[nodiscard]] Result<void> finish() override { return output_.close(); }
+  [[nodiscard]] Result<void> finish(const Format& format) override {
+    if (!started_) {
+      auto head = begin(format, nullptr);
+      if (!head) return std::move(head).error();
+      auto written = output_.write(*head);
+      if (!written) return written;
+    }
+    return output_.close();
+  }
 
  private:
+  // The line of the file; `carried` is the one that came with a frame.
+  Result<std::string> begin(const Format& format, const std::string* carried) {
+    auto canonical = make_y4m_header(format);
+    if (!canonical) return canonical;
+    runs_ = runs_of(format);
+    started_ = true;
+    return (carried ? *carried : *canonical) + "\n";
+  }
+
   static bool interleaved(const Format& format) {
     return format.pixel_format == PixelFormat::nv12 || format.pixel_format == PixelFormat::nv21;
   }

@@ -230,6 +230,17 @@ class EndTest(CliCase):
         self.assertEqual((len(content) - 128) % 64, 0)
         self.assertIn(f"'shape': ({frames}, 8, 8, 1)".encode(), content)
 
+    def test_killed_publisher_leaves_whole_files(self):
+        publisher = self.publish_picture("cam0", "GRAY8", 8, 8, pattern(64))
+        subscriber = self.start("sub", "cam0", "--npy", self.path("a.npy"))
+        self.wait_until(lambda: os.path.exists(self.path("a.npy")) and len(self.read("a.npy")) > 500,
+                        subscriber)
+        publisher.kill()
+        self.assert_code(self.finish(subscriber), 6)
+        content = self.read("a.npy")
+        frames = (len(content) - 128) // 64
+        self.assertIn(f"'shape': ({frames}, 8, 8, 1)".encode(), content)
+
     def test_killed_publisher(self):
         publisher = self.publish_picture("cam0", "GRAY8", 8, 8, pattern(64))
         subscriber = self.start("sub", "cam0")

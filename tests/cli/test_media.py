@@ -87,6 +87,28 @@ class MediaTest(CliCase):
         self.assert_code(received, 1)
         self.assertIn("ended after 5", received.err)
 
+    def test_a_stream_without_frames_has_its_header(self):
+        head = b"YUV4MPEG2 W16 H8 F30000:1001 Ip A0:0 C420jpeg\n"
+        self.assert_same("in.y4m", head, "--y4m", "out.y4m")
+        self.assert_same("in.npy", npy("<f4", (0, 3, 5), b""), "--npy", "out.npy")
+        path = self.write("in.y4m", head)
+        for options in (["--y4m", "-"], ["--raw", "-"]):
+            published, received = self.transfer([path], options)
+            self.assert_code(published, 0)
+            self.assert_code(received, 0)
+            self.assertEqual(received.out, head if "--y4m" in options else b"")
+        published, received = self.transfer([path], ["--npy", "-", "--count", 3])
+        self.assert_code(published, 0)
+        self.assert_code(received, 1)
+        self.assertEqual(received.out, b"")
+        self.assertIn("--count promised 3 frames, the stream ended after 0", received.err)
+
+    def test_a_format_that_the_file_cannot_hold_also_without_frames(self):
+        path = self.write("in.npy", npy("|u1", (0, 4, 4, 3), b""))
+        _, received = self.transfer([path], ["--y4m", self.path("out")])
+        self.assert_code(received, 2)
+        self.assertIn("--npy FILE", received.err)
+
     def test_png_sequence(self):
         pictures = [pattern(6 * 4 * 3, seed) for seed in range(1, 4)]
         for number, pixels in enumerate(pictures):
@@ -146,6 +168,10 @@ class BadInputTest(CliCase):
 
     def test_broken_inputs_say_why(self):
         self.refuse(1, ["it is empty"], b"")
+        self.refuse(1, ["it is empty"], b"", "--format", "RGB", "--size", "4x4")
+        finished = self.run_cli("pub", "a", "-", "--format", "RGB", "--size", "4x4", data=b"")
+        self.assert_code(finished, 1)
+        self.assertIn("open 'standard input': corrupt: it is empty", finished.err)
         self.refuse(1, ["W"], b"YUV4MPEG2 W0 H4\n")
         self.refuse(1, ["NPY"], b"\x93NUMPY\x01\x00\xff\xff{")
         self.refuse(1, ["PNG"], b"\x89PNG\r\n\x1a\nxxxx")

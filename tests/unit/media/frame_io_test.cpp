@@ -32,7 +32,7 @@ Result<void> copy(FrameSource& source, FrameSink& sink) {
   while (true) {
     auto more = source.next();
     if (!more) return std::move(more).error();
-    if (!*more) return sink.finish();
+    if (!*more) return sink.finish(source.format());
     auto read = source.read(frame);
     if (!read) return read;
     auto written = sink.write({source.format(), frame, source.user_data()});
@@ -189,6 +189,30 @@ TEST(FrameIo, NamesTheOptionThatHelps) {
   EXPECT_NE(remedy(pipe).find("--count"), std::string::npos);
   EXPECT_TRUE(open_source({folder.write("a", "")}, {}).failed_with(Code::corrupt));
   EXPECT_TRUE(open_source({folder.path("none")}, {}).failed_with(Code::os));
+}
+
+TEST(FrameIo, AStreamOfNoFramesHasItsHeader) {
+  const TemporaryFolder folder;
+  const std::string y4m = "YUV4MPEG2 W4 H4 F25:1 Ip A0:0 C420jpeg\n";
+  ASSERT_TRUE(copy_file(folder.write("a", y4m), Container::y4m, folder.path("b")));
+  EXPECT_EQ(read_file(folder.path("b")), y4m);
+  const std::string npy = make_npy_header("<f4", std::array<std::uint64_t, 3>{0, 5, 3});
+  ASSERT_TRUE(copy_file(folder.write("a", npy), Container::npy, folder.path("b")));
+  EXPECT_EQ(read_file(folder.path("b")), npy);
+  const Format rgb = Format::image(PixelFormat::rgb, 4, 4).value();
+  auto sink = open_sink(Container::y4m, folder.path("b"), std::nullopt).value();
+  EXPECT_TRUE(sink->finish(rgb).failed_with(Code::invalid_argument));
+  sink = open_sink(Container::raw, folder.path("b"), std::nullopt).value();
+  ASSERT_TRUE(sink->finish(rgb));
+  EXPECT_EQ(read_file(folder.path("b")), "");
+}
+
+TEST(FrameIo, EmptyRawFramesAreRefused) {
+  const TemporaryFolder folder;
+  SourceOptions raw;
+  raw.pixel_format = PixelFormat::gray8;
+  raw.width = raw.height = 4;
+  EXPECT_TRUE(open_source({folder.write("a", "")}, raw).failed_with(Code::corrupt));
 }
 
 TEST(ByteInput, TakesLinesAndBytesFromOnePipe) {
