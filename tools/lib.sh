@@ -4,7 +4,7 @@
 
 # One row a package: group | Debian 12 | Ubuntu 24.04 | why.
 # Groups: run (library and command), test (every test run), more (a part is skipped without it),
-# fresh (tools/test --fresh).
+# fresh (tools/test --fresh), tidy (tools/check_tidy; nothing installs it).
 package_table='
 run   | g++                | g++                | compiles the library
 run   | cmake              | cmake              | describes the build
@@ -25,7 +25,11 @@ more  | ffmpeg             | ffmpeg             | tests with real video programs
 more  | gcovr              | gcovr              | line coverage of channels and the CUDA back end
 more  | python3-numpy      | python3-numpy      | tests that read NPY files
 fresh | debootstrap        | debootstrap        | makes the fresh root
+tidy  | clang-tidy-14      | clang-tidy-14      | finds habits that lead to faults
 '
+
+# What tells the distribution.
+os_release=/etc/os-release
 
 # Every package of these groups that is still missing after the install step.
 missing_packages=()
@@ -51,7 +55,7 @@ trim() {
 # packages GROUP...: prints "name|group|why" for this distribution.
 packages() {
   local ubuntu=0 group debian_name ubuntu_name why wanted
-  if [[ -r /etc/os-release ]] && grep -q '^ID=ubuntu' /etc/os-release; then
+  if [[ -r $os_release ]] && grep -q '^ID=ubuntu' "$os_release"; then
     ubuntu=1
   fi
   while IFS='|' read -r group debian_name ubuntu_name why; do
@@ -69,6 +73,16 @@ packages() {
 
 is_installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+# is_there NAME: installed as a package, or what we need of it as a program of another origin.
+is_there() {
+  is_installed "$1" && return
+  case $1 in
+    ninja-build) command -v ninja >/dev/null ;;
+    g++ | cmake | python3) command -v "$1" >/dev/null ;;
+    *) return 1 ;;
+  esac
 }
 
 # as_root COMMAND...: runs it as root, or returns 125 where we have no right to.
@@ -140,8 +154,11 @@ install_packages() {
   local status=0
   as_root true || status=$?
   if ((status != 0)); then
-    stop 5 "Installing needs root or sudo. Run: apt-get install ${needed[*]} ${wanted[*]}" \
-      "(or go on without them: --no-install)"
+    why=
+    if ((${#needed[@]} == 0)); then
+      why=" (or go on without them: --no-install)"
+    fi
+    stop 5 "Installing needs root or sudo. Run: apt-get install ${needed[*]} ${wanted[*]}$why"
   fi
 
   say "Installing them with apt-get."
@@ -172,6 +189,23 @@ install_packages() {
 say_missing() {
   if ((${#missing_packages[@]} > 0)); then
     say "Not installed, so what needs them is skipped: ${missing_packages[*]}"
+  fi
+}
+
+# require_packages GROUP...: ends the program with 5 and the names if one is missing. Where packages
+# are not those of dpkg, the build has to find out.
+require_packages() {
+  local name group why needed=()
+  if ! command -v dpkg-query >/dev/null; then
+    return 0
+  fi
+  while IFS='|' read -r name group why; do
+    if ! is_there "$name"; then
+      needed+=("$name")
+    fi
+  done < <(packages "$@")
+  if ((${#needed[@]} > 0)); then
+    stop 5 "Missing, and --no-install was given: ${needed[*]}"
   fi
 }
 

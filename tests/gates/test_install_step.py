@@ -1,6 +1,7 @@
 """The install step of tools/demo and tools/test, on a machine made of stand-in programs."""
 
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -24,6 +25,12 @@ for name in "${names[@]}"; do
 done
 if ((${#names[@]})); then printf '%s\\n' "${names[@]}" >>"$STATE/installed"; fi
 """
+SUDO = """#!/bin/bash
+printf '%s\\n' "$*" >>"$STATE/sudo_calls"
+[[ $1 == -n ]] && shift
+exec "$@"
+"""
+REFUSING_SUDO = "#!/bin/bash\necho 'sudo: a password is required' >&2\nexit 1\n"
 SCRIPT = 'source "$TOOLS/lib.sh"; install_packages "$@"; printf "%s\\n" "${missing_packages[@]}"'
 RUN = ["g++", "cmake", "ninja-build", "libcli11-dev", "nlohmann-json3-dev", "libpng-dev"]
 
@@ -85,6 +92,82 @@ class InstallStep(GateCase):
         self.assertIn("cmake", words)
         self.assertNotIn("g++", words)
         self.assertEqual(self.lines("calls"), [])
+
+    def as_somebody_with_sudo(self, sudo):
+        """Runs the step as a user without rights, who has this program for sudo."""
+        shutil.copy(os.path.join(TOOLS, "lib.sh"), self.tree)
+        os.chmod(os.path.join(self.tree, "lib.sh"), 0o644)
+        for name, text in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET), ("sudo", sudo)):
+            self.program(name, text)
+        for name in ("installed", "calls", "sudo_calls"):
+            self.write(name, "")
+            os.chmod(os.path.join(self.tree, name), 0o666)
+        return self.step("run", user=65534 if os.geteuid() == 0 else None, tools=self.tree)
+
+    def test_sudo(self):
+        result = self.as_somebody_with_sudo(SUDO)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(self.lines("installed")), sorted(RUN))
+        calls = self.lines("sudo_calls")
+        self.assertGreaterEqual(len(calls), 2)
+        # Nothing waits for a password where nobody can give one.
+        self.assertTrue(all(call.startswith("-n ") for call in calls), calls)
+        self.assertIn("apt-get", calls[-1])
+        self.assertIn("DEBIAN_FRONTEND=noninteractive", calls[-1])
+
+    def test_sudo_that_wants_a_password(self):
+        result = self.as_somebody_with_sudo(REFUSING_SUDO)
+        self.assertEqual(result.returncode, 5, result.stderr)
+        self.assertIn("Installing needs root or sudo.", result.stderr)
+        self.assertNotIn("--no-install", result.stderr)
+        self.assertEqual(self.lines("calls"), [])
+
+    def packages_of(self, release, *groups):
+        self.write("os-release", release)
+        script = 'source "$TOOLS/lib.sh"; os_release=$STATE/os-release; packages "$@"'
+        listed = subprocess.run(
+            [shutil.which("bash"), "-uc", script, "step", *groups], check=True, text=True,
+            capture_output=True, env={"PATH": self.programs, "STATE": self.tree, "TOOLS": TOOLS})
+        return [line.split("|") for line in listed.stdout.splitlines()]
+
+    def test_every_need_has_a_name_in_both_distributions(self):
+        with open(os.path.join(TOOLS, "lib.sh"), encoding="utf-8") as file:
+            table = re.search(r"package_table='\n(.*?)'", file.read(), re.DOTALL).group(1)
+        rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
+        groups = ("run", "test", "more", "fresh", "tidy")
+        for row in rows:
+            self.assertEqual(len(row), 4, row)
+            self.assertTrue(all(row), row)
+            self.assertIn(row[0], groups)
+            for name in row[1:3]:
+                self.assertRegex(name, r"^[a-z0-9][a-z0-9.+-]+$")
+        for release, column in (("ID=debian\nVERSION_ID=12\n", 1),
+                                ("NAME=Ubuntu\nID=ubuntu\nVERSION_ID=24.04\n", 2)):
+            self.assertEqual(self.packages_of(release, *groups),
+                             [[row[column], row[0], row[3]] for row in rows])
+
+    def test_the_sanitizer_runtime_of_ubuntu_is_that_of_its_clang(self):
+        names = [row[0] for row in self.packages_of("ID=ubuntu\n", "more")]
+        self.assertIn("libclang-rt-18-dev", names)
+        self.assertNotIn("libclang-rt-14-dev", names)
+
+    def required(self, *groups):
+        script = 'source "$TOOLS/lib.sh"; require_packages "$@"; echo went on'
+        return subprocess.run(
+            [shutil.which("bash"), "-uc", script, "step", *groups], capture_output=True, text=True,
+            check=False, env={"PATH": self.programs, "STATE": self.tree, "TOOLS": TOOLS})
+
+    def test_required_packages(self):
+        self.program("dpkg-query", DPKG_QUERY)
+        self.write("installed", "\n".join(RUN[2:-1]) + "\n")
+        self.program("cmake", "#!/bin/bash\n")  # of another origin
+        result = self.required("run")
+        self.assertEqual(result.returncode, 5, result.stdout)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr,
+                         "Missing, and --no-install was given: g++ libpng-dev\n")
+        self.write("installed", "\n".join(RUN) + "\n")
+        self.assertEqual(self.required("run").stdout, "went on\n")
 
     def test_installs_and_says_why(self):
         self.needs_root()
