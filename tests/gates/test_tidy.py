@@ -1,5 +1,6 @@
 """tools/check_tidy passes on clean files and fails on findings, for all files or the changed ones."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -29,7 +30,8 @@ class Tidy(GateCase):
         self.write(".gitignore", "build/\n")
         shutil.copy(os.path.join(ROOT, ".clang-tidy"), self.tree)
         os.mkdir(os.path.join(self.tree, "tools"))
-        shutil.copy(os.path.join(TOOLS, "check_tidy"), os.path.join(self.tree, "tools"))
+        for name in ("check_tidy", "lib.sh"):
+            shutil.copy(os.path.join(TOOLS, name), os.path.join(self.tree, "tools"))
         self.git("init", "-q")
         self.git("add", "-A")
         self.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Begin")
@@ -55,6 +57,25 @@ class Tidy(GateCase):
         self.assert_tidy(1, "src/changed.cpp:2")
         self.assert_tidy(1, "readability-identifier-naming", "src/changed.cpp")
         self.assert_tidy(0, "1 files are clean", "src/old.cpp")
+
+    def test_the_preset_runs_it(self):
+        with open(os.path.join(ROOT, "CMakePresets.json"), encoding="utf-8") as file:
+            presets = json.load(file)
+        workflow, = (each for each in presets["workflowPresets"] if each["name"] == "tidy")
+        self.assertIn({"type": "build", "name": "tidy"}, workflow["steps"])
+        build, = (each for each in presets["buildPresets"] if each["name"] == "tidy")
+        self.assertEqual(build["targets"], ["tidy"])
+        folder = os.path.join(self.tree, "build")
+        subprocess.run(["cmake", "--preset", "tidy", "-B", folder], cwd=ROOT, check=True,
+                       capture_output=True)
+        commands = subprocess.run(["ninja", "-C", folder, "-t", "commands", "tidy"], check=True,
+                                  capture_output=True, text=True).stdout
+        self.assertIn(os.path.join(TOOLS, "check_tidy") + " --all", commands)
+
+    def test_the_package_is_in_the_table(self):
+        listed = subprocess.run(["bash", "-uc", f'source "{TOOLS}/lib.sh"; packages tidy'],
+                                check=True, capture_output=True, text=True).stdout
+        self.assertEqual(listed.split("|")[:2], ["clang-tidy-14", "tidy"])
 
     def test_a_build_of_nothing(self):
         self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.22)\nproject(small NONE)\n")
