@@ -1,9 +1,9 @@
 // Question: what does publishing a frame in GPU memory cost the CPU, beyond the driver's own calls?
 //
 //   in place: publish() against one batch of one word write, with 1 and with 64 subscribers, none
-//             of which sleeps; and with 16 that receive in stream order, which is the most there
-//             can be: each adds a word to the batch; with 8 that sleep, against the batch and as
-//             many raw futex wakes: each must be woken, which is one of them;
+//             of which sleeps; and with 1 and 16 that receive in stream order, which is the most
+//             there can be: each adds a word to the batch; with 8 that sleep, against the batch and
+//             as many raw futex wakes: each must be woken, which is one of them;
 //   by copy:  publish_copy() of a 1080p RGBA8 picture against recording an event and launching a
 //             graph that waits for it, copies and writes a word; with one source, and with sources
 //             that change, where the graph's copy is given its new address.
@@ -45,6 +45,8 @@ struct Setup {
   bool by_copy;     ///< too
 };
 
+constexpr double kOneUs = 0.6;  // beyond the batch, one subscriber
+constexpr double kManyUs = kPublishToManyUs;
 constexpr double kCopyTimes = 1.3;
 constexpr std::uint64_t kWidth = 1920;
 constexpr std::uint64_t kHeight = 1080;
@@ -188,8 +190,9 @@ int main(int argc, char** argv) {
   Report report("what publishing in GPU memory costs the CPU");
   add_gpu_facts(report);
   const std::array setups{
-      Setup{1, false, Target::floor_plus_us(0.6), true},
-      Setup{arguments.smoke ? 4U : 64U, false, Target::floor_plus_us(0.8), false},
+      Setup{1, false, Target::floor_plus_us(kOneUs), true},
+      Setup{1, true, Target::floor_plus_us(kOneUs), false},
+      Setup{arguments.smoke ? 4U : 64U, false, Target::floor_plus_us(kManyUs), false},
       Setup{arguments.smoke ? 2U : 16U, true, Target(), false},
   };
   for (const Setup& setup : setups) measure_all(report, setup, arguments.smoke);

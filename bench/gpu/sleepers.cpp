@@ -106,8 +106,8 @@ int waker_main(Shared& shared, const std::string& directory, bool smoke) {
     receipt.wait(10s).value();
     return took_ns;
   };
-  const int rounds = smoke ? 1 : 20;
-  const int block = smoke ? 2 : 20;
+  const int rounds = smoke ? 1 : 40;
+  const int block = smoke ? 2 : 50;
   for (int round = 0; round < rounds; ++round) {
     const bool last_round = round + 1 == rounds;
     for (int i = 0; i < block; ++i) {
@@ -139,7 +139,8 @@ void measure_sleepers(Report& report, bool smoke) {
   const std::string wakes = std::to_string(kSleepers) + " raw futex wakes";
   report.add("floor: batch of one word, " + wakes, shared.results.samples(raw_wakes));
   report.add("publish in place, " + std::to_string(kSleepers) + " sleepers",
-             shared.results.samples(publish), "floor: batch of one word, " + wakes);
+             shared.results.samples(publish), "floor: batch of one word, " + wakes,
+             Target::floor_plus_us(kPublishToManyUs));
 }
 
 }  // namespace vramlink::bench

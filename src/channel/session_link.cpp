@@ -45,6 +45,7 @@ void SessionLink::part(std::uint64_t generation, wire::ByeReason reason) noexcep
 void SessionLink::leave(std::uint64_t generation) noexcept {
   const Result<void> sent =
       connection_->send(wire::Bye{{}, generation, wire::ByeReason::leaving, 0});
+  VRAMLINK_STEP("leave.said");
   if (!sent && !sent.failed_with(Code::peer_gone)) {
     base::report_failure("leave channel", sent.error());
   }

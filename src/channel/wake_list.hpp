@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/steps.hpp"
 #include "channel/member.hpp"
 #include "os/futex.hpp"
 #include "wire/limits.hpp"
@@ -31,6 +32,7 @@ class WakeList {
 
   /// Once, outside every lock.
   void wake() noexcept {
+    if (count_ != 0) VRAMLINK_STEP("wake.bells_taken");
     for (std::size_t i = 0; i < count_; ++i) os::futex_wake(*bells_[i], 1);
     count_ = 0;
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/steps.hpp"
 #include "base/try.hpp"
 #include "link/names.hpp"
 #include "os/fork_guard.hpp"
@@ -100,6 +101,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(const std::string& directory,
   const std::string socket = socket_path(directory, name);
   os::LockFile lock =
       VRAMLINK_TRY(os::LockFile::acquire(lock_path(directory, name), std::string(name), {socket}));
+  VRAMLINK_STEP("open.locked");
   os::Listener listener = VRAMLINK_TRY(os::Listener::bind(socket, 0600));
   os::UniqueFd reserve = VRAMLINK_TRY(os::event_fd());
   return std::unique_ptr<Endpoint>(

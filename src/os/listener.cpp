@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/log.hpp"
+#include "base/steps.hpp"
 #include "base/try.hpp"
 #include "os/errno.hpp"
 #include "os/fork_guard.hpp"
@@ -70,6 +71,7 @@ Result<Listener> Listener::bind(const std::string& path, mode_t mode) {
     return from_errno("unlink").about(new_path);
   }
   const struct stat status = VRAMLINK_TRY(bind_and_listen(listener.fd(), new_path, mode));
+  VRAMLINK_STEP("open.bound");
   if (std::rename(new_path.c_str(), path.c_str()) == -1) {
     Error error = from_errno("rename").about(path);
     ::unlink(new_path.c_str());

@@ -10,6 +10,8 @@ constexpr auto kPublisher = Victim::publisher;
 constexpr auto kSubscriber = Victim::subscriber;
 
 constexpr std::array kSteps{
+    Step{"open.locked", kPublisher, 3},
+    Step{"open.bound", kPublisher, 3},
     Step{"open.listening", kPublisher, 3},
     Step{"attach.hello_checked", kPublisher, 4},
     Step{"attach.offered", kPublisher, 4},
@@ -27,6 +29,7 @@ constexpr std::array kSteps{
     Step{"publish.tag_set", kPublisher, 80},
     Step{"publish.recent_set", kPublisher, 80},
     Step{"publish.newest_set", kPublisher, 80},
+    Step{"wake.bells_taken", kPublisher, 3},
     Step{"abandon.before_ready", kPublisher, 12},
     Step{"abandon.done", kPublisher, 12},
     Step{"detach.removed", kPublisher, 2},
@@ -56,6 +59,7 @@ constexpr std::array kSteps{
     Step{"follow.detached", kSubscriber, 2},
     Step{"receive.before_bell", kSubscriber, 10},
     Step{"receive.asleep", kSubscriber, 10},
+    Step{"leave.said", kSubscriber, 2},
     Step{"receive.wait_listed", kSubscriber, 20, false, false, true},
     Step{"receive.wait_enqueued", kSubscriber, 20, false, false, true},
     Step{"watchdog.flag_set", kSubscriber, 2, false, false, true},

@@ -121,9 +121,9 @@ std::optional<int> live_as_publisher(const Runtime& runtime, const Orders& order
   return std::nullopt;
 }
 
-/// Receives for a while. Under block_queue no frame may be missing.
-std::optional<int> receive_some(Subscriber& subscriber, Mode mode, Scoreboard& board) {
-  std::deque<Frame> held;
+/// Receives for a while, and leaves a frame in `held`. Under block_queue no frame may be missing.
+std::optional<int> receive_some(Subscriber& subscriber, Mode mode, Scoreboard& board,
+                                std::deque<Frame>& held) {
   std::uint64_t last = 0;
   for (int i = 0; i < 50; ++i) {
     // On a device every other one in a stream's order; some streams do not wait for long.
@@ -250,9 +250,11 @@ int run_subscriber(const Orders& orders, const ChildLink& link) {
     auto subscriber = Subscriber::open(*runtime, orders.name, Deadline::after(seconds(60)),
                                        subscriber_options(orders.mode));
     if (!subscriber) return fault("open subscriber", subscriber.error());
-    if (const auto code = receive_some(*subscriber, orders.mode, *board)) return *code;
+    std::deque<Frame> held;
+    if (const auto code = receive_some(*subscriber, orders.mode, *board, held)) return *code;
     board->leaving.fetch_add(1);
     { const Subscriber leaving = *std::move(subscriber); }
+    held.clear();
     board->left.fetch_add(1);
   }
 }

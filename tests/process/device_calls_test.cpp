@@ -129,9 +129,8 @@ TEST_F(DeviceCallsTest, invariant_10_steady_state_submits_and_asks_and_no_more) 
                     std::move(subscriber),
                     std::move(downloader),
                     {memory[0], memory[1], memory[2]}};
-    for (const Publishing publishing :
-         {Publishing::in_place, Publishing::one_source, Publishing::several_sources,
-          Publishing::host_source}) {
+    for (const Publishing publishing : {Publishing::in_place, Publishing::one_source,
+                                        Publishing::several_sources, Publishing::host_source}) {
       for (const Receiving receiving : {Receiving::by_cpu, Receiving::by_stream,
                                         Receiving::released_by_stream, Receiving::downloaded}) {
         SCOPED_TRACE("published " + std::to_string(static_cast<int>(publishing)) + ", received " +
@@ -167,15 +166,15 @@ TEST_F(DeviceCallsTest, ASubscriberThatCopiesSubmitsAndAsksAndNoMore) {
   if (raw.devices().size() < 2) GTEST_SKIP() << "one GPU is visible, and this needs two";
   const Runtime runtime = open_runtime();
   Publisher publisher = open_publisher(runtime, {.when_full = WhenFull::block});
-  Subscriber subscriber =
-      open_subscriber(runtime, {.policy = ReceivePolicy::queue(3),
-                                .device = raw.id(1),
-                                .copy_frames = CopyFrames::always});
+  Subscriber subscriber = open_subscriber(
+      runtime,
+      {.policy = ReceivePolicy::queue(3), .device = raw.id(1), .copy_frames = CopyFrames::always});
   const StreamView stream = raw.foreign_stream().value();  // of the second GPU
   const auto run = [&](std::uint64_t count) {
     for (std::uint64_t number = 1; number <= count; ++number) {
       ASSERT_TRUE(test::publish_number(publisher, number, soon()));
-      auto frame = number % 2 == 0 ? subscriber.receive(stream, soon()) : subscriber.receive(soon());
+      auto frame =
+          number % 2 == 0 ? subscriber.receive(stream, soon()) : subscriber.receive(soon());
       ASSERT_TRUE(frame) << to_string(frame.error());
       EXPECT_TRUE(frame->is_copy());
       TestDevice::finish(stream);

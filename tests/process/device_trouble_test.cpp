@@ -12,6 +12,7 @@
 #include "runtime/runtime_state.hpp"
 #include "support/channel_fixture.hpp"
 #include "support/raw_cuda.hpp"
+#include "support/stand_in.hpp"
 #include "support/stream_gate.hpp"
 #include "support/test_device.hpp"
 
@@ -133,6 +134,56 @@ TEST_F(DeviceTroubleTest, AChannelThatDoesNotFitIsRefusedAndAnOlderOneGoesOn) {
   Subscriber of_fits = open_subscriber(runtime);
   ASSERT_TRUE(publish_number(fits, 5));
   EXPECT_TRUE(test::receives_frame(of_fits, 5, soon()));
+}
+
+TEST_F(DeviceTroubleTest, AGenerationThatDoesNotFitIsRefusedAndTheOldOneGoesOn) {
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime);
+  Subscriber subscriber = open_subscriber(runtime, {.policy = ReceivePolicy::queue(2)});
+  RawCuda& raw = *RawCuda::get();
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  static_cast<void>(raw.stream());
+  raw.expect(raw.driver().mem_get_info(&free_bytes, &total_bytes));
+  const std::uint64_t slot_bytes = total_bytes / 2 + (std::uint64_t{1} << 20);
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    const Result<void> refused =
+        publisher.resize(Format::bytes(slot_bytes).value(), soon(), {.slot_count = 2});
+    ASSERT_TRUE(refused.failed_with(Code::out_of_memory));
+    ASSERT_NE(refused.error().facts(), nullptr);
+    EXPECT_EQ(refused.error().origin(), Origin::driver) << "it was asked";
+    EXPECT_GE(refused.error().facts()->numbers[0], 2 * slot_bytes) << "wanted";
+    EXPECT_GT(refused.error().facts()->numbers[1], 0U) << "free";
+    EXPECT_LT(refused.error().facts()->numbers[1], total_bytes);
+    ASSERT_TRUE(publish_number(publisher, round));
+    EXPECT_TRUE(test::receives_frame(subscriber, round, soon()));
+  }
+  EXPECT_EQ(publisher.statistics().resizes, 0U);
+  ASSERT_TRUE(publisher.resize(Format::bytes(2 * kFrameBytes).value(), soon()));
+  ASSERT_TRUE(publish_number(publisher, 4));
+  EXPECT_TRUE(test::receives_frame(subscriber, 4, soon()));
+}
+
+TEST_F(DeviceTroubleTest, AResizeSurvivesTheFailureOfEachOfItsCalls) {
+  const auto* const driver = test::stand_in();
+  if (driver == nullptr) GTEST_SKIP() << "only the stand-in driver fails on demand";
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime);
+  Subscriber subscriber = open_subscriber(runtime, {.policy = ReceivePolicy::queue(2)});
+  std::uint64_t number = 0;
+  constexpr int kOutOfMemory = static_cast<int>(test::cuda_api::Status::out_of_memory);
+  for (const char* const call :
+       {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+        "cuMemExportToShareableHandle", "cuMemHostRegister", "cuMemsetD8Async"}) {
+    SCOPED_TRACE(call);
+    ASSERT_TRUE(driver->fail_calls(call, 1, 1, kOutOfMemory));
+    EXPECT_TRUE(publisher.resize(Format::bytes(2 * kFrameBytes).value(), soon())
+                    .failed_with(Code::out_of_memory));
+    driver->clear_failures();
+    ASSERT_TRUE(publish_number(publisher, ++number));
+    EXPECT_TRUE(test::receives_frame(subscriber, number, soon()));
+  }
+  EXPECT_EQ(publisher.statistics().resizes, 0U);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <future>
 #include <limits>
@@ -125,36 +126,44 @@ TEST_F(HostilePublisher, OffersDescriptorsThatDoNotBelong) {
   }
 }
 
+void resize(int fd, off_t size) { ASSERT_EQ(::ftruncate(fd, size), 0); }
+void punch_hole(int fd) {
+  ASSERT_EQ(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 4096), 0);
+}
+constexpr std::array kTooFewSeals{0u, os::kSealGrow, os::kSealShrink | os::kSealGrow};
+
 TEST_F(HostilePublisher, OffersSegmentsWithoutSealsOrPages) {
-  for (const unsigned seals : {0u, os::kSealGrow, os::kSealShrink | os::kSealGrow}) {
+  for (const unsigned seals : kTooFewSeals) {
     expect_spoilt("broadcast seals", Code::corrupt,
                   [=](Offering& offering) { offering.broadcast_seals = seals; });
-    expect_spoilt("payload seals", Code::corrupt,
-                  [=](Offering& offering) { offering.payload_seals = seals; });
     expect_spoilt("private seals", Code::corrupt,
                   [=](Offering& offering) { offering.private_seals = seals; });
   }
-  const auto resize = [](int fd, off_t size) { ASSERT_EQ(::ftruncate(fd, size), 0); };
-  const auto hole = [](int fd) {
-    ASSERT_EQ(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 4096), 0);
-  };
   expect_spoilt("broadcast shrunk", Code::corrupt,
-                [&](Offering& offering) { resize(offering.broadcast_fd.get(), 4096); });
-  expect_spoilt("payload shrunk", Code::corrupt,
-                [&](Offering& offering) { resize(offering.payload_fd.get(), 4096); });
-  expect_spoilt("payload grown", Code::corrupt,
-                [&](Offering& offering) { resize(offering.payload_fd.get(), 1 << 20); });
+                [](Offering& offering) { resize(offering.broadcast_fd.get(), 4096); });
   expect_spoilt("private shrunk", Code::corrupt,
-                [&](Offering& offering) { resize(offering.private_fd.get(), 4096); });
+                [](Offering& offering) { resize(offering.private_fd.get(), 4096); });
   expect_spoilt("broadcast with a hole", Code::corrupt,
-                [&](Offering& offering) { hole(offering.broadcast_fd.get()); });
-  expect_spoilt("payload with a hole", Code::corrupt,
-                [&](Offering& offering) { hole(offering.payload_fd.get()); });
+                [](Offering& offering) { punch_hole(offering.broadcast_fd.get()); });
   const auto nothing = [](Offering&) {};
   expect_spoilt("private shrunk after MAPPED", Code::corrupt, nothing,
-                [&](Offering& offering) { resize(offering.private_fd.get(), 0); });
+                [](Offering& offering) { resize(offering.private_fd.get(), 0); });
   expect_spoilt("private with a hole after MAPPED", Code::corrupt, nothing,
-                [&](Offering& offering) { hole(offering.private_fd.get()); });
+                [](Offering& offering) { punch_hole(offering.private_fd.get()); });
+}
+
+// Memory of the host: a device's has neither seals nor holes.
+TEST_F(HostilePublisher, OffersPayloadWithoutSealsOrPages) {
+  for (const unsigned seals : kTooFewSeals) {
+    expect_spoilt("payload seals", Code::corrupt,
+                  [=](Offering& offering) { offering.payload_seals = seals; });
+  }
+  expect_spoilt("payload shrunk", Code::corrupt,
+                [](Offering& offering) { resize(offering.payload_fd.get(), 4096); });
+  expect_spoilt("payload grown", Code::corrupt,
+                [](Offering& offering) { resize(offering.payload_fd.get(), 1 << 20); });
+  expect_spoilt("payload with a hole", Code::corrupt,
+                [](Offering& offering) { punch_hole(offering.payload_fd.get()); });
 }
 
 TEST_F(HostilePublisher, OffersHeadersThatCannotBe) {

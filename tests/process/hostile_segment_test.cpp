@@ -11,6 +11,7 @@
 #include "support/leak_check.hpp"
 #include "support/link_attacker.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test_device.hpp"
 
 namespace vramlink::test {
 namespace {
@@ -121,12 +122,15 @@ class HostileSegment : public LeakCheck, public ::testing::WithParamInterface<Ca
  protected:
   HostileSegment() : runtime_(Runtime::open({directory_.path()}).value()) {}
 
+  void SetUp() override { static_cast<void>(TestDevice::require()); }
+
   void expect_allowed(const Result<Frame>& frame) {
     if (frame) {
       EXPECT_LE(frame->size_bytes(), Offering::kPitch);
       EXPECT_LE(frame->user_data().size(), std::size_t{kUserDataBytesMax});
       std::uint8_t sum = 0;
-      for (const std::byte byte : frame->bytes()) sum ^= static_cast<std::uint8_t>(byte);
+      for (const std::byte byte : TestDevice::read(frame->bytes()))
+        sum ^= static_cast<std::uint8_t>(byte);
       for (const std::byte byte : frame->user_data()) sum ^= static_cast<std::uint8_t>(byte);
       EXPECT_EQ(sum, 0);  // all of it can be read
       return;
@@ -171,11 +175,13 @@ TEST_P(HostileSegment, IsLeftForAnHonestPublisher) {
                                      {.policy = ReceivePolicy::queue(GetParam().queue_depth)});
   ASSERT_TRUE(subscriber) << to_string(subscriber.error());
   fake.reset();
-  auto publisher = Publisher::open(runtime_, kName, Format::bytes(4096).value(), {}).value();
+  auto publisher =
+      Publisher::open(runtime_, kName, Format::bytes(4096).value(), {.device = TestDevice::id()})
+          .value();
   const Deadline watchdog = Deadline::after(seconds(60));
   std::uint64_t sequence = 0;
   while (!watchdog.has_passed()) {
-    if (auto claimed = publisher.try_claim(StreamView::already_complete())) {
+    if (auto claimed = publisher.try_claim(TestDevice::stream())) {
       ASSERT_TRUE(publish_pattern(publisher, *std::move(claimed), {0, ++sequence}));
     }
     const auto frame = subscriber->receive(Deadline::after(milliseconds(20)));

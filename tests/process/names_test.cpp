@@ -53,7 +53,8 @@ TEST_P(NameTest, ALongNameWorksLikeAnyOther) {
     EXPECT_TRUE(test::receives_frame(subscriber, 1, soon()));
   });
   const Runtime runtime = open_runtime();
-  Publisher publisher = Publisher::open(runtime, name, Format::bytes(64).value(), {}).value();
+  Publisher publisher =
+      Publisher::open(runtime, name, Format::bytes(64).value(), test::on_device({})).value();
   EXPECT_EQ(publisher.name(), name);
   ASSERT_TRUE(publish_number(publisher, 1));
   peer->go();

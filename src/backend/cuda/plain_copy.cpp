@@ -43,10 +43,9 @@ Result<void> copy_across(OpenDevice& device, api::Stream stream, std::byte* targ
                          const std::byte* source, int source_ordinal, std::uint64_t size_bytes) {
   const Driver& driver = device.driver();
   const api::Context owner = VRAMLINK_TRY(device.context_of(source_ordinal));
-  return driver.check(
-      "cuMemcpyPeerAsync",
-      driver.memcpy_peer_async(device_pointer(target), device.context()->get(),
-                               device_pointer(source), owner, size_bytes, stream));
+  return driver.check("cuMemcpyPeerAsync",
+                      driver.memcpy_peer_async(device_pointer(target), device.context()->get(),
+                                               device_pointer(source), owner, size_bytes, stream));
 }
 
 Result<void> write_words(const OpenDevice& device, api::Stream stream,

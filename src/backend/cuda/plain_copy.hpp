@@ -19,9 +19,9 @@ struct CopyEnd {
 };
 
 /// From memory of another GPU that this one cannot reach, through host memory. Codes: driver.
-[[nodiscard]] Result<void> copy_across(OpenDevice& device, api::Stream stream,
-                                       std::byte* target, const std::byte* source,
-                                       int source_ordinal, std::uint64_t size_bytes);
+[[nodiscard]] Result<void> copy_across(OpenDevice& device, api::Stream stream, std::byte* target,
+                                       const std::byte* source, int source_ordinal,
+                                       std::uint64_t size_bytes);
 
 /// Codes: driver.
 [[nodiscard]] Result<void> copy_bytes(const OpenDevice& device, api::Stream stream, CopyEnd target,
