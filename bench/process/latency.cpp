@@ -5,8 +5,9 @@
 //   spinning: a store to shared memory, seen by a process that spins on the word;
 //   asleep:   a futex wake, until the sleeper runs.
 // Each sample ends with a clock read at the receiver and begins with one at the sender, on both
-// sides. Not measured: claim() and the rendering, which come before; large payloads (nothing is
-// copied, so the size does not matter); a machine with fewer than two CPUs.
+// sides. Not measured: claim() and the rendering, which come before; the release, which comes after;
+// large payloads (nothing is copied, so the size does not matter); a machine with fewer than two
+// CPUs.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,31 +51,39 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
   return ::syscall(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
 }
 
-/// One sample of the subscriber: waits by `mode` and returns when the sender said it began.
-std::int64_t wait_one(Shared& shared, Subscriber& subscriber, Mode mode, std::uint64_t index,
+/// When the sender said it began, and when the receiver had it.
+struct Sample {
+  std::int64_t sent_ns = 0;
+  std::int64_t received_ns = 0;
+};
+
+/// One sample of the subscriber, by `mode`. A frame is released after the clock was read.
+Sample wait_one(Shared& shared, Subscriber& subscriber, Mode mode, std::uint64_t index,
                       std::int64_t last_stamp) {
   switch (mode) {
     case Mode::store:
       while (true) {
         const std::int64_t stamp = shared.stamp.load(std::memory_order_acquire);
-        if (stamp != last_stamp) return stamp;
+        if (stamp != last_stamp) return {stamp, monotonic_ns()};
       }
     case Mode::futex:
       while (shared.futex.load(std::memory_order_acquire) <= index) {
         futex(shared.futex, FUTEX_WAIT, static_cast<std::uint32_t>(index));
       }
-      return shared.stamp.load(std::memory_order_acquire);
+      return {shared.stamp.load(std::memory_order_acquire), monotonic_ns()};
     case Mode::receive_spinning:
       while (true) {
         const Result<Frame> frame = subscriber.try_receive();
-        if (frame) return frame->media_ns();
+        if (frame) return {frame->media_ns(), monotonic_ns()};
       }
-    case Mode::receive_asleep:
-      return subscriber.receive(Deadline::after(10s)).value().media_ns();
+    case Mode::receive_asleep: {
+      const Frame frame = subscriber.receive(Deadline::after(10s)).value();
+      return {frame.media_ns(), monotonic_ns()};
+    }
     case Mode::quit:
       break;
   }
-  return 0;
+  return {};
 }
 
 int subscriber_main(Shared& shared, const std::string& directory) {
@@ -93,8 +102,9 @@ int subscriber_main(Shared& shared, const std::string& directory) {
     shared.ready.store(round, std::memory_order_release);
     for (std::uint64_t i = 0; i < count; ++i) {
       shared.waiting.store(i + 1, std::memory_order_release);
-      stamp = wait_one(shared, subscriber, mode, i, stamp);
-      shared.results[i].store(monotonic_ns() - stamp, std::memory_order_relaxed);
+      const Sample sample = wait_one(shared, subscriber, mode, i, stamp);
+      stamp = sample.sent_ns;
+      shared.results[i].store(sample.received_ns - sample.sent_ns, std::memory_order_relaxed);
       shared.taken.store(i + 1, std::memory_order_release);
     }
   }
