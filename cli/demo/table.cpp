@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include <vramlink/deadline.hpp>
@@ -15,17 +16,37 @@
 namespace vramlink::cli::demo {
 namespace {
 
-constexpr std::size_t kTitleWidth = 24;
-constexpr std::size_t kCellWidth = 10;
+struct Column {
+  const char* heading;
+  std::size_t width;
+};
 
-std::string cell(const std::string& text) {
-  return std::string(kCellWidth - std::min(kCellWidth, text.size()), ' ') + text;
+// 79 in all: a line that fills a terminal of 80 would take two of its rows.
+constexpr std::size_t kTitleWidth = 22;
+constexpr auto kColumns = std::to_array<Column>({{"PID", 8},
+                                                 {"FRAMES", 7},
+                                                 {"FPS", 7},
+                                                 {"DROPPED", 8},
+                                                 {"TORN", 5},
+                                                 {"LOST", 6},
+                                                 {"SKIPPED", 8},
+                                                 {"AGE P50", 8}});
+
+using Cells = std::array<std::string, kColumns.size()>;
+
+std::string line_of(std::string title, const Cells& cells) {
+  title.resize(std::max(kTitleWidth, title.size()), ' ');
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    title.append(kColumns[i].width - std::min(kColumns[i].width, cells[i].size()), ' ');
+    title += cells[i];
+  }
+  return title;
 }
 
-std::string cell(std::uint64_t number) { return cell(std::to_string(number)); }
-
-std::string title(const std::string& text) {
-  return text + std::string(kTitleWidth - std::min(kTitleWidth, text.size()), ' ');
+std::string headings() {
+  Cells cells;
+  for (std::size_t i = 0; i < cells.size(); ++i) cells[i] = kColumns[i].heading;
+  return line_of("PROCESS", cells);
 }
 
 std::string size_text(Size size) {
@@ -54,12 +75,16 @@ std::int64_t age_p50_ns(const Cast& cast) noexcept {
 
 std::string row(const Part& part, double rate) {
   const bool publisher = part.queue_depth == 0 && part.title == "publisher";
-  std::string text = title(part.title);
-  text += cell(part.running() ? std::to_string(part.child->pid()) : "-");
-  text += cell(part.frames()) + cell(fixed(rate, 1));
-  if (publisher) return text + cell("") + cell("") + cell(part.dropped()) + cell("");
-  return text + cell(part.torn()) + cell(part.lost()) + cell(part.skipped()) +
-         cell(duration_text(part.newest.age_p50_ns));
+  const std::string pid = part.running() ? std::to_string(part.child->pid()) : "-";
+  const std::string frames = std::to_string(part.frames());
+  // A publisher drops, a subscriber loses or skips: no column is for both.
+  if (publisher) {
+    return line_of(part.title,
+                   {pid, frames, fixed(rate, 1), std::to_string(part.dropped()), "", "", "", ""});
+  }
+  return line_of(part.title, {pid, frames, fixed(rate, 1), "", std::to_string(part.torn()),
+                              std::to_string(part.lost()), std::to_string(part.skipped()),
+                              duration_text(part.newest.age_p50_ns)});
 }
 
 }  // namespace
@@ -81,9 +106,7 @@ void LiveTable::draw(const Cast& cast, const DemoOptions& options, const Story& 
   lines.push_back(bold(cast.channel(), fd_) + "  RGBA " + size_text(options.size) + ", " +
                   device_text(cast.device()) + ", " + fixed(seconds_of(story), 1) + " s, frame " +
                   std::to_string(cast.publisher().number));
-  lines.push_back(bold(title("PROCESS") + cell("PID") + cell("FRAMES") + cell("FPS") +
-                           cell("TORN") + cell("LOST") + cell("SKIPPED") + cell("AGE P50"),
-                       fd_));
+  lines.push_back(bold(headings(), fd_));
   for (std::size_t i = 0; i < Cast::kPartCount; ++i) {
     const std::uint64_t frames = cast.parts()[i].frames();
     if (drawn_ns_ != 0) {

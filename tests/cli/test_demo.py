@@ -3,6 +3,8 @@
 
 import json
 import os
+import pty
+import re
 import signal
 
 from cli_case import CliCase, interrupt, main, read_png
@@ -52,6 +54,71 @@ class DemoTest(CliCase):
         self.assertIn("torn 0", finished.err)
         self.assertIn("vramlink-demo.png", finished.err)
         self.assertNotIn("\x1b", finished.err)
+
+    def run_in_terminal(self, term, *options):
+        """What the demo wrote to a terminal, which is its stderr, and the summary on its stdout."""
+        self.environment["TERM"] = term
+        shown, end = pty.openpty()
+        process = self.start("demo", "--host", "--json", "--size", "64x64", *options, stderr=end)
+        os.close(end)
+        screen = b""
+        with open(shown, "rb", buffering=0) as terminal:
+            while True:
+                try:
+                    part = terminal.read(65536)
+                except OSError:  # nobody has the other end any more
+                    break
+                if not part:
+                    break
+                screen += part
+        finished = self.finish(process)
+        self.assert_code(finished, 0)
+        return screen.decode(), json.loads(finished.out)
+
+    def test_live_table(self):
+        text, summary = self.run_in_terminal("xterm", "--seconds", 1.5, "--fps", 0)
+        # Title, headings, three processes, what happened last: always as many lines.
+        drawings = re.split("\x1b\\[6A", text)
+        self.assertGreaterEqual(len(drawings), 3, text)
+        self.assertEqual(text.count("\x1b[6A"), len(re.findall("\x1b\\[\\d+A", text)))
+        for drawing in drawings:
+            lines = drawing.split("\x1b[K\r\n")
+            self.assertEqual(len(lines), 7, drawing)
+            rows = [re.sub("\x1b\\[[0-9]*m", "", line) for line in lines[:6]]
+            self.assertRegex(rows[0], r"demo-\d+  RGBA 64x64, host memory, \d+\.\d s, frame \d+$")
+            headings = ["PROCESS", "PID", "FRAMES", "FPS", "DROPPED", "TORN", "LOST", "SKIPPED",
+                        "AGE", "P50"]
+            self.assertEqual(rows[1].split(), headings)
+            for row, title in zip(rows[2:5], ("publisher", "subscriber 1 (queue)",
+                                              "subscriber 2 (latest)")):
+                self.assertTrue(row.startswith(title), row)
+            self.assertLess(max(map(len, rows)), 80)
+        def cell(row, heading):
+            right = rows[1].index(heading) + len(heading)
+            left = max(rows[1].rindex(each, 0, rows[1].index(heading)) + len(each)
+                       for each in headings if each in rows[1][:rows[1].index(heading)])
+            return row[left:right].strip()
+        self.assertEqual(cell(rows[2], "DROPPED"), str(summary["dropped"]))
+        self.assertEqual(cell(rows[2], "FRAMES"), str(summary["published"]))
+        for heading in ("TORN", "LOST", "SKIPPED", "AGE P50"):
+            self.assertEqual(cell(rows[2], heading), "")
+        for row, received in zip(rows[3:5], summary["received"]):
+            self.assertEqual(cell(row, "DROPPED"), "")
+            self.assertEqual(cell(row, "FRAMES"), str(received))
+            self.assertEqual(cell(row, "TORN"), "0")
+
+    def test_no_table_in_a_dumb_terminal(self):
+        text, _ = self.run_in_terminal("dumb", "--seconds", 0.5)
+        self.assertNotIn("\x1b", text)
+        self.assertNotIn("PROCESS", text)
+
+    def test_no_control_bytes_without_a_terminal(self):
+        self.environment["TERM"] = "xterm"
+        finished = self.run_cli("demo", "--host", "--seconds", 0.5, "--size", "64x64")
+        self.assert_code(finished, 0)
+        self.assertEqual(finished.out, b"")
+        self.assertNotRegex(finished.err, "[\x00-\x09\x0b-\x1f\x7f]")
+        self.assertNotIn("PROCESS", finished.err)
 
     def test_interrupted(self):
         process = self.start("demo", "--seconds", 60, "--size", "64x64")
