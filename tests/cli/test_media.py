@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import struct
-import time
 
 from cli_case import CliCase, header_of, main, npy, pattern, png, y4m
 
@@ -181,14 +180,23 @@ class BadInputTest(CliCase):
     def test_a_signal_that_comes_twice_at_once_is_one(self):
         self.start("pub", "cam0", "--test-card", "--size", "16x16")
         subscriber = self.start("sub", "cam0", "--policy", "queue:2", "--npy", self.path("o.npy"))
-        while not os.path.exists(self.path("o.npy")) or not os.path.getsize(self.path("o.npy")):
-            time.sleep(0.01)
+        self.wait_until(lambda: os.path.exists(self.path("o.npy")) and
+                        os.path.getsize(self.path("o.npy")) > 0, subscriber)
         subscriber.send_signal(signal.SIGTERM)
-        time.sleep(0.002)
+        # While the first is pending, a second one would be the same.
+        self.wait_until(lambda: not self.is_pending(subscriber, signal.SIGTERM))
         subscriber.send_signal(signal.SIGTERM)  # as GNU timeout does: the process, then its group
         finished = self.finish(subscriber)
         self.assert_code(finished, 143)
         self.assertIn("received", finished.err)
+
+    def is_pending(self, process, number):
+        try:
+            with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+                lines = dict(line.split(":", 1) for line in status if ":" in line)
+        except FileNotFoundError:
+            return False
+        return bool(int(lines.get("ShdPnd", "0"), 16) & 1 << (number - 1))
 
     def test_words_of_a_file_do_not_steer_the_terminal(self):
         for data in (b"YUV4MPEG2 W\x1b[2JX H4 F25:1 C444\nFRAME\n",
