@@ -10,24 +10,20 @@ namespace vl = vramlink;
 using namespace std::chrono_literals;
 
 int main(int argc, char** argv) try {
-  if (argc != 3) {
-    std::cerr << "usage: camera_publisher NAME COUNT\n";
-    return 2;
-  }
+  if (argc != 3) return std::cerr << "usage: camera_publisher NAME COUNT\n", 2;
   const vl::Runtime runtime = vl::Runtime::open().value();
   const vl::Format format = vl::Format::image(vl::PixelFormat::gray8, 640, 480).value();
   vl::Publisher camera = vl::Publisher::open(runtime, argv[1], format).value();
   camera.wait_for_subscribers(1, 30s).value();
 
-  std::uint64_t published = 0;
   for (int number = 1; number <= std::atoi(argv[2]); ++number) {
     std::this_thread::sleep_for(16ms);  // a camera takes its time
     vl::Result<vl::WritableFrame> frame = camera.try_claim(vl::kAlreadyComplete);
     if (frame.failed_with(vl::Code::full)) continue;  // all slots are being read: drop this one
     std::ranges::fill(frame.value().bytes(), static_cast<std::byte>(number));
-    published = camera.publish(std::move(*frame), vl::kAlreadyComplete).value().sequence();
+    camera.publish(std::move(*frame), vl::kAlreadyComplete).value();
   }
-  std::cout << "published " << published << " pictures\n";
+  std::cout << "published " << camera.statistics().published << " pictures\n";
 } catch (const std::exception& failure) {
   std::cerr << "camera_publisher: " << failure.what() << '\n';
   return 1;
