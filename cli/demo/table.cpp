@@ -77,14 +77,14 @@ std::string row(const Part& part, double rate) {
   const bool publisher = part.queue_depth == 0 && part.title == "publisher";
   const std::string pid = part.running() ? std::to_string(part.child->pid()) : "-";
   const std::string frames = std::to_string(part.frames());
+  const std::string fps = fixed(rate, rate < 1000 ? 1 : 0);
   // A publisher drops, a subscriber loses or skips: no column is for both.
   if (publisher) {
-    return line_of(part.title,
-                   {pid, frames, fixed(rate, 1), std::to_string(part.dropped()), "", "", "", ""});
+    return line_of(part.title, {pid, frames, fps, std::to_string(part.dropped()), "", "", "", ""});
   }
-  return line_of(part.title, {pid, frames, fixed(rate, 1), "", std::to_string(part.torn()),
-                              std::to_string(part.lost()), std::to_string(part.skipped()),
-                              duration_text(part.newest.age_p50_ns)});
+  return line_of(part.title,
+                 {pid, frames, fps, "", std::to_string(part.torn()), std::to_string(part.lost()),
+                  std::to_string(part.skipped()), duration_text(part.newest.age_p50_ns)});
 }
 
 }  // namespace
