@@ -64,6 +64,7 @@ int run(const GrabOptions& options) {
     const auto device = choose_device(*runtime, *options.device);
     if (!device) return fail(device.error());
     subscriber_options.device = device->id;
+    if (options.copy_frames) subscriber_options.copy_frames = CopyFrames::if_needed;
   }
   auto subscriber = attach(*runtime, options.channel, subscriber_options, deadline, signals);
   if (signals.stopped()) return signals.exit_code();

@@ -245,6 +245,7 @@ int run(const SubOptions& options) {
     const auto device = choose_device(*runtime, *options.device);
     if (!device) return fail_early(options, signals, device.error());
     subscriber_options.device = device->id;
+    if (options.copy_frames) subscriber_options.copy_frames = CopyFrames::if_needed;
   }
   auto subscriber = attach(*runtime, options.channel, subscriber_options,
                            deadline_in(options.timeout_ns), signals);

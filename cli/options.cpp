@@ -138,6 +138,11 @@ void add_device(CLI::App& app, const char* device_text, const char* gpu_text, Wi
              take);
 }
 
+void add_copy_frames(CLI::App& app, bool& copy_frames) {
+  app.add_flag("--copy-frames", copy_frames,
+               "copy frames to the GPU that reads them where it cannot reach the channel's");
+}
+
 // For a process of ours: the name as the library writes it.
 void add_device_id(CLI::App& app, DeviceId& device) {
   add_text(app, "--device", "", "", [&device](const std::string& text) {
@@ -285,6 +290,7 @@ void add_sub(CLI::App& app, SubOptions& options) {
              "latest or queue:1 to queue:63", parse_receive_policy,
              [&options](std::uint32_t depth) { options.queue_depth = depth; });
   add_device(command, kReaderText, kReaderGpuText, options.device);
+  add_copy_frames(command, options.copy_frames);
   add_seconds(command, "--timeout", "how long to wait for the channel; default 10",
               options.timeout_ns);
   command.add_flag("--keep", options.keep,
@@ -306,6 +312,7 @@ void add_grab(CLI::App& app, GrabOptions& options) {
       ->type_name("FILE")
       ->required();
   add_device(command, kReaderText, kReaderGpuText, options.device);
+  add_copy_frames(command, options.copy_frames);
   add_seconds(command, "--timeout", "how long to wait for the channel and a frame; default 10",
               options.timeout_ns);
   add_color(command);

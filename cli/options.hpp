@@ -65,6 +65,7 @@ struct SubOptions {
   std::optional<std::uint64_t> count;
   std::uint32_t queue_depth = 0;
   std::optional<DeviceWish> device;  ///< none: the channel's own
+  bool copy_frames = false;          ///< to that device, where it cannot reach the channel's
   std::int64_t timeout_ns = 10'000'000'000;
   bool keep = false;
   bool json = false;
@@ -74,6 +75,7 @@ struct GrabOptions {
   std::string channel;
   std::string out;
   std::optional<DeviceWish> device;  ///< none: the channel's own
+  bool copy_frames = false;          ///< to that device, where it cannot reach the channel's
   std::int64_t timeout_ns = 10'000'000'000;
 };
 

@@ -131,7 +131,10 @@ Check sharing_check(const GpuInfo& gpu) {
     case Mps::unknown:
       break;
   }
-  return {"sharing", Verdict::skip, "the driver does not say whether MPS is on", {}};
+  return {
+      "sharing", Verdict::skip, "the driver does not say whether MPS is on",
+      "`pgrep -a nvidia-cuda-mps`, outside of containers, names its processes where it is on; a "
+      "newer driver says it"};
 }
 
 /// The usable GPU behind this one, in a circle; null if it is the only one.
@@ -152,7 +155,10 @@ Check peer_check(const DeviceInfo& device, const DeviceInfo& reader) {
   check.text = "read by GPU " + std::to_string(reader.gpu.ordinal) + ": " + check.text;
   if (check.verdict == Verdict::fail) {
     check.verdict = Verdict::warn;
-    check.remedy = "read a channel with the GPU that it lives on: vramlink sub NAME";
+    check.remedy =
+        "read a channel with the GPU that it lives on: vramlink sub NAME; or copy its frames: "
+        "vramlink sub NAME --gpu " +
+        std::to_string(reader.gpu.ordinal) + " --copy-frames";
   }
   return check;
 }

@@ -327,7 +327,8 @@ Result<void> AttachAttempt::import_from_gpu(const wire::Offer& offer, os::Unique
   if (view.failed_with(Code::unsupported)) {
     if (copies == CopyFrames::never) {
       return std::move(view).error().remedy(
-          "subscribe on the publisher's GPU, or allow copies: SubscriberOptions::copy_frames");
+          "subscribe on the publisher's GPU, or allow copies: SubscriberOptions::copy_frames, or "
+          "--copy-frames of the command");
     }
     const Result<backend::Backend*> through = process_->backends().find(owner);
     if (!through) {

@@ -81,6 +81,7 @@ class DevicesTest(CliCase):
         _, checks = self.doctor()
         self.assertEqual(checks[GPUS[0], "peer"]["verdict"], "warn")
         self.assertIn("the subscriber: ", checks[GPUS[0], "peer"]["text"])
+        self.assertIn("--gpu 1 --copy-frames", checks[GPUS[0], "peer"]["remedy"])
         self.assertEqual(os.listdir(self.runtime), [])
         self.environment["VRAMLINK_SIMCUDA_DRIVER_VERSION"] = "11080"
         _, checks = self.doctor(code=1)
@@ -96,6 +97,8 @@ class DevicesTest(CliCase):
             _, checks = self.doctor()
             self.assertEqual(checks[GPUS[0], "sharing"]["verdict"], verdict)
             self.assertIn(words, checks[GPUS[0], "sharing"]["text"])
+            self.assertEqual("pgrep" in checks[GPUS[0], "sharing"].get("remedy", ""),
+                             verdict == "skip")
 
     def test_byte_for_byte_through_a_gpu(self):
         clip = y4m(64, 48, 12)
@@ -195,6 +198,18 @@ class DevicesTest(CliCase):
         self.assertEqual(self.received("--gpu", 1), (frame, gpus[1]))
         self.assertEqual(self.received("--device", gpus[1]), (frame, gpus[1]))
         self.assert_code(self.run_cli("grab", "cam0", "-o", "a.npy", "--device", gpus[1]), 0)
+        self.assertEqual(self.read("a.npy")[-len(frame):], frame)
+
+    @unittest.skipUnless(STAND_IN, "needs GPUs that do not reach one another")
+    def test_copies_for_a_gpu_that_does_not_reach_the_channel(self):
+        gpus = self.two_gpus()
+        self.environment["VRAMLINK_SIMCUDA_PEER_ACCESS"] = "0"
+        frame = self.publish_on(0)
+        for command in (("sub", "cam0", "--count", 1), ("grab", "cam0", "-o", "a.npy")):
+            self.assert_refused(self.run_cli(*command, "--gpu", 1), 5, "--copy-frames")
+        self.assertEqual(self.received("--gpu", 1, "--copy-frames"), (frame, gpus[1]))
+        self.assert_code(
+            self.run_cli("grab", "cam0", "-o", "a.npy", "--gpu", 1, "--copy-frames"), 0)
         self.assertEqual(self.read("a.npy")[-len(frame):], frame)
 
     def test_hidden_gpu_of_a_channel(self):
