@@ -1,5 +1,6 @@
 // Deaths and stops that no single step tells of: both sides at once, sleepers, forked children.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <future>
@@ -10,6 +11,7 @@
 #include "channel/handshake.hpp"
 #include "os/threads.hpp"
 #include "scoreboard.hpp"
+#include "support/asleep.hpp"
 #include "support/frame_pattern.hpp"
 #include "survivor.hpp"
 #include "victims.hpp"
@@ -138,11 +140,13 @@ TEST_F(Deaths, ASubscriberAsleepForEverHearsOfTheDeath) {
   SpawnedProcess publisher("orderly_publisher", orders_.arguments(), -1);
   ASSERT_EQ(publisher.wait_ready(), 1);
   Subscriber survivor = open_subscriber();
-  auto code = std::async(std::launch::async, [&survivor] {
+  std::promise<pid_t> receiver;
+  auto code = std::async(std::launch::async, [&] {
+    receiver.set_value(::gettid());
     const auto frame = survivor.receive(kForever);
     return frame ? Code::empty : frame.error().code();
   });
-  os::nap_until(Deadline::after(milliseconds(5)));  // it sleeps by now, or else soon
+  wait_until_asleep(receiver.get_future().get());
   EXPECT_EQ(publisher.kill_and_wait(), 128 + SIGKILL);
   EXPECT_EQ(code.get(), Code::peer_gone);
   expect_restart(&survivor);
@@ -168,10 +172,12 @@ TEST_F(Deaths, APublisherAsleepForEverInClaimGoesOnWhenTheLastReaderDies) {
       EXPECT_TRUE(publish_pattern(publisher, *std::move(frame), {0, ++sequence}));
       return false;
     }));
-    auto claimed = std::async(std::launch::async, [&publisher] {
+    std::promise<pid_t> claimer;
+    auto claimed = std::async(std::launch::async, [&] {
+      claimer.set_value(::gettid());
       return publisher.claim(StreamView::already_complete(), kForever).has_value();
     });
-    os::nap_until(Deadline::after(milliseconds(2)));
+    wait_until_asleep(claimer.get_future().get());
     EXPECT_EQ(reader.kill_and_wait(), 128 + SIGKILL);
     EXPECT_TRUE(claimed.get());
     // Its queue counts until it hangs up, what it held until its end is proven.
@@ -256,6 +262,7 @@ TEST_F(Deaths, TheNameIsFreeAfterADeathAtAnyMoment) {
   for (int round = 0; round < 5 * round_count(); ++round) {
     SpawnedProcess opener("opening_publisher", orders_.arguments(), -1);
     ASSERT_EQ(opener.wait_ready(), 1);
+    // The sleep is the point: how far the opener has come when it dies.
     os::nap_until(Deadline::after(
         std::chrono::microseconds(std::uniform_int_distribution<int>(0, 3000)(random))));
     EXPECT_EQ(opener.kill_and_wait(), 128 + SIGKILL);

@@ -22,9 +22,6 @@
 namespace vramlink::test {
 namespace {
 
-/// From the proof of a death to the return of its memory.
-constexpr std::chrono::seconds kMemoryWait{2};
-
 /// What a driver takes once of its own device for the first channel of a process.
 void warm_up(const std::string& directory) {
   const auto runtime = Runtime::open({directory}).value();
@@ -98,7 +95,7 @@ CrashTest::~CrashTest() {
     held = TestDevice::bytes_held();
     return held <= device_bytes_before_;
   };
-  EXPECT_TRUE(until("the device's memory comes back", is_back, kMemoryWait))
+  EXPECT_TRUE(until("the device's memory comes back", is_back))
       << device_bytes_before_ << " bytes of it were held before, now " << held;
 }
 

@@ -84,6 +84,8 @@ TEST_F(Exhaustion, APublisherWithoutDescriptorsRefusesClearlyAndServesTheOthers)
     std::uint64_t sequence = 0;
     EXPECT_TRUE(publish(publisher, ++sequence));
     const std::uint64_t before = reactor_ticks();
+    // CPU time has to be measured over some time. One that spins uses nearly all of it, one that
+    // does not a few ticks, however busy the machine is; a fifth is far from both.
     constexpr milliseconds kInterval(400);
     os::nap_until(Deadline::after(kInterval));
     const auto used_ms =

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <iostream>
 #include <optional>
 #include <random>
 #include <thread>
@@ -46,7 +45,8 @@ const Shape& shape_of(std::uint64_t generation) {
 }
 
 /// So that nobody is late on a machine that is busy.
-constexpr std::chrono::seconds kPatience{30};
+/// For who must not be late: one who is would hang the test, and the watchdog ends it.
+constexpr std::chrono::hours kPatience{1};
 
 class ResizeProcessTest : public test::ChannelTest {
  protected:
@@ -58,7 +58,7 @@ class ResizeProcessTest : public test::ChannelTest {
   }
   static Result<void> resize_to(Publisher& publisher, std::uint64_t generation) {
     const Shape& shape = shape_of(generation);
-    return publisher.resize(shape.format, soon(),
+    return publisher.resize(shape.format, kForever,
                             {.slot_count = shape.slot_count, .follow_within = kPatience});
   }
   /// By CPU, or in a stream of the device, which is waited for.
@@ -102,17 +102,12 @@ TEST_P(ResizeProcessTest, AQueueUnderBlockGetsEveryFrameOfEveryGeneration) {
   const Runtime runtime = open_runtime();
   Publisher publisher = open_first(runtime, WhenFull::block);
   peer->wait_ready();
-  std::int64_t longest_ns = 0;
   for (std::uint64_t number = 1; number <= kFrames; ++number) {
     if (number % 10 == 1 && number > 1) {
-      const std::int64_t begun_ns = monotonic_ns();
       ASSERT_TRUE(resize_to(publisher, 1 + number / 10));
-      longest_ns = std::max(longest_ns, monotonic_ns() - begun_ns);
     }
     ASSERT_TRUE(publish_number(publisher, number, kForever));
   }
-  EXPECT_LT(longest_ns, 500'000'000) << "nobody was late";
-  std::cout << "the longest of 5 resizes took " << longest_ns / 1000 << " us\n";
   EXPECT_TRUE(publisher.close(kForever));
   EXPECT_EQ(publisher.statistics().resizes, 5U);
   peer->finish();
@@ -259,10 +254,9 @@ TEST_F(ResizeStopTest, AStoppedSubscriberIsNotWaitedForAndLosesNothingUnderBlock
   stopped.stop();
   ASSERT_TRUE(publish_number(publisher, 2));
   const auto begun = steady_clock::now();
-  ASSERT_TRUE(publisher.resize(Format::bytes(9000).value(), soon()));
-  const auto took = steady_clock::now() - begun;
-  EXPECT_GE(took, milliseconds(500));
-  EXPECT_LT(took, std::chrono::seconds(20)) << "not until the deadline";
+  // It waits for follow_within, and not for the deadline, which never comes.
+  ASSERT_TRUE(publisher.resize(Format::bytes(9000).value(), kForever));
+  EXPECT_GE(steady_clock::now() - begun, milliseconds(500));
   for (std::uint64_t number = 3; number <= 6; ++number) {
     ASSERT_TRUE(publish_number(publisher, number));
   }

@@ -4,12 +4,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
-#include <iterator>
-#include <string>
 #include <thread>
 
 #include "os/futex.hpp"
+#include "support/asleep.hpp"
 #include "support/channel_fixture.hpp"
 #include "support/ring_fixture.hpp"
 #include "support/step_action.hpp"
@@ -43,16 +41,6 @@ TEST_F(ClaimWakeTest, APublishedFrameFreesTheSlotBeforeItForAnotherThreadsClaim)
 
 #endif
 
-/// Spins until the thread sleeps in the kernel.
-void wait_until_asleep(pid_t thread) {
-  while (true) {
-    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (text.find(") S ") != std::string::npos) return;
-    std::this_thread::yield();
-  }
-}
-
 class OwnBellTest : public test::RingFixture {};
 
 TEST_F(OwnBellTest, WakesASleeperWhoseRingWasTakenOverByADeadPublisher) {
@@ -69,7 +57,7 @@ TEST_F(OwnBellTest, WakesASleeperWhoseRingWasTakenOverByADeadPublisher) {
     }
   });
   thread.wait(0);
-  wait_until_asleep(thread);
+  test::wait_until_asleep(thread);
   // A publisher takes the ring over and dies before it makes the system call.
   EXPECT_EQ(bell.exchange(0), 1U);
   reader.session->set_fate(channel::SubscriberSession::Fate::gone);
