@@ -5,9 +5,9 @@
 //   spinning: a store to shared memory, seen by a process that spins on the word;
 //   asleep:   a futex wake, until the sleeper runs.
 // Each sample ends with a clock read at the receiver and begins with one at the sender, on both
-// sides. Not measured: claim() and the rendering, which come before; the release, which comes after;
-// large payloads (nothing is copied, so the size does not matter); a machine with fewer than two
-// CPUs.
+// sides. Not measured: claim() and the rendering, which come before; the release, which comes
+// after; large payloads (nothing is copied, so the size does not matter); a machine with fewer than
+// two CPUs.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ struct Sample {
 
 /// One sample of the subscriber, by `mode`. A frame is released after the clock was read.
 Sample wait_one(Shared& shared, Subscriber& subscriber, Mode mode, std::uint64_t index,
-                      std::int64_t last_stamp) {
+                std::int64_t last_stamp) {
   switch (mode) {
     case Mode::store:
       while (true) {

@@ -74,29 +74,33 @@ Result<Publisher> Publisher::open(const Runtime& runtime, std::string_view name,
   return Publisher(VRAMLINK_TRY(PublisherCore::open(runtime, name, format, options)));
 }
 
-Result<WritableFrame> Publisher::try_claim(StreamView stream) { return core_->try_claim(stream); }
+Result<WritableFrame> Publisher::try_claim(StreamView stream) {
+  return core_->try_claim({.stream = stream});
+}
 
 Result<WritableFrame> Publisher::claim(StreamView stream, Deadline deadline) {
-  return core_->claim(stream, deadline);
+  return core_->claim({.stream = stream}, deadline);
 }
 
 Result<Receipt> Publisher::publish(WritableFrame&& frame, StreamView stream,
                                    const FrameInfo& info) {
-  return core_->publish(std::move(frame), stream, info);
+  Result<Receipt> receipt = core_->publish(frame, stream, info);
+  const WritableFrame consumed(std::move(frame));  // abandons what was not published
+  return receipt;
 }
 
 Result<Receipt> Publisher::try_publish_copy(std::span<const std::byte> source, StreamView stream,
                                             const FrameInfo& info) {
-  VRAMLINK_CHECK(core_->check_source(source, core_->frame_bytes()));
-  WritableFrame frame = VRAMLINK_TRY(core_->try_claim(kNotYetWritten));
-  return core_->publish_copy(std::move(frame), source, stream, info);
+  WritableFrame frame =
+      VRAMLINK_TRY(core_->try_claim({.stream = kNotYetWritten, .source = &source}));
+  return core_->publish_copy(frame, source, stream, info);
 }
 
 Result<Receipt> Publisher::publish_copy(std::span<const std::byte> source, StreamView stream,
                                         Deadline deadline, const FrameInfo& info) {
-  VRAMLINK_CHECK(core_->check_source(source, core_->frame_bytes()));
-  WritableFrame frame = VRAMLINK_TRY(core_->claim(kNotYetWritten, deadline));
-  return core_->publish_copy(std::move(frame), source, stream, info);
+  WritableFrame frame =
+      VRAMLINK_TRY(core_->claim({.stream = kNotYetWritten, .source = &source}, deadline));
+  return core_->publish_copy(frame, source, stream, info);
 }
 
 Result<void> Publisher::resize(const Format& format, Deadline deadline,

@@ -119,20 +119,24 @@ void limit_claim_sleeps(bool limited) noexcept {
   claim_sleeps_limited.store(limited, std::memory_order_relaxed);
 }
 
-Result<WritableFrame> PublisherCore::claim_once(StreamView stream, SlotRing::Look& look) {
+Result<WritableFrame> PublisherCore::claim_once(const Purpose& purpose, SlotRing::Look& look) {
   if (os::in_forked_child()) [[unlikely]] {
     return os::require_not_forked("claim slot").error();
   }
-  std::shared_ptr<SlotRing> ring = this->ring();
-  if (!stream.is_already_complete()) {
-    // A stream of another device is refused here, not when the frame is rendered.
-    VRAMLINK_CHECK(ring->generation()->backend->check_stream(stream));
-  }
-  Result<Claim> claimed = ring->try_claim(look);
-  while (claimed.failed_with(Code::stale)) [[unlikely]] {  // its next one is there already
-      ring = this->ring();
-      claimed = ring->try_claim(look);
+  const StreamView stream = purpose.stream;
+  std::shared_ptr<SlotRing> ring;
+  Result<Claim> claimed = Error(Code::stale, "claim slot");
+  while (claimed.failed_with(Code::stale)) {  // else its next one is there already
+    ring = this->ring();
+    if (purpose.source != nullptr) {
+      VRAMLINK_CHECK(check_source(*purpose.source, ring->generation()->shape.format.payload_bytes));
     }
+    if (!stream.is_already_complete()) {
+      // A stream of another device is refused here, not when the frame is rendered.
+      VRAMLINK_CHECK(ring->generation()->backend->check_stream(stream));
+    }
+    claimed = ring->try_claim(look);
+  }
   if (ring->found_offenders()) [[unlikely]] {
     revoke_offenders(ring);
   }
@@ -151,17 +155,17 @@ Result<WritableFrame> PublisherCore::claim_once(StreamView stream, SlotRing::Loo
   return frame;
 }
 
-Result<WritableFrame> PublisherCore::try_claim(StreamView stream) {
+Result<WritableFrame> PublisherCore::try_claim(const Purpose& purpose) {
   SlotRing::Look look;
-  Result<WritableFrame> frame = claim_once(stream, look);
+  Result<WritableFrame> frame = claim_once(purpose, look);
   if (frame.failed_with(Code::full)) add(counters_.refused_full);
   return frame;
 }
 
-Result<WritableFrame> PublisherCore::claim(StreamView stream, Deadline deadline) {
+Result<WritableFrame> PublisherCore::claim(const Purpose& purpose, Deadline deadline) {
   const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
   SlotRing::Look look;
-  Result<WritableFrame> frame = claim_once(stream, look);
+  Result<WritableFrame> frame = claim_once(purpose, look);
   if (!frame.failed_with(Code::full)) return frame;
   if (options_.when_full == WhenFull::drop) {
     add(counters_.refused_full);
@@ -181,23 +185,23 @@ Result<WritableFrame> PublisherCore::claim(StreamView stream, Deadline deadline)
     if (looks >= kFruitlessLooksMax) {
       os::nap_until(std::min(deadline, Deadline::after(std::chrono::nanoseconds(nap_ns))));
     }
-    frame = sleep_and_claim(stream, deadline, nap_ns, interrupts);
+    frame = sleep_and_claim(purpose, deadline, nap_ns, interrupts);
   }
   return frame;
 }
 
-Result<WritableFrame> PublisherCore::sleep_and_claim(StreamView stream, Deadline deadline,
+Result<WritableFrame> PublisherCore::sleep_and_claim(const Purpose& purpose, Deadline deadline,
                                                      std::int64_t nap_ns,
                                                      std::uint32_t interrupts) {
   // Counted as a waiter, and the bells read, before the slots are scanned again.
   Sleep sleep(*this);
   SlotRing::Look look{.first = false};
-  Result<WritableFrame> frame = claim_once(stream, look);
+  Result<WritableFrame> frame = claim_once(purpose, look);
   if (!frame.failed_with(Code::full)) return frame;
   if (interrupts_.load(std::memory_order_acquire) == interrupts) {
     sleep.wait(deadline, look.work_pending, nap_ns);
   }
-  return claim_once(stream, look);
+  return claim_once(purpose, look);
 }
 
 PublisherCore::Sleep::Sleep(PublisherCore& core)

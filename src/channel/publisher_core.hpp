@@ -37,16 +37,23 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
                                                                    const PublisherOptions& options);
   ~PublisherCore();
 
-  [[nodiscard]] Result<WritableFrame> try_claim(StreamView stream);
-  [[nodiscard]] Result<WritableFrame> claim(StreamView stream, Deadline deadline);
-  [[nodiscard]] Result<Receipt> publish(WritableFrame frame, StreamView stream,
+  /// What a slot is claimed for.
+  struct Purpose {
+    StreamView stream;  ///< whose work comes first
+    /// A copy of this: if it is not one frame's bytes, the claim fails with invalid_argument.
+    const std::span<const std::byte>* source = nullptr;
+  };
+  [[nodiscard]] Result<WritableFrame> try_claim(const Purpose& purpose);
+  [[nodiscard]] Result<WritableFrame> claim(const Purpose& purpose, Deadline deadline);
+  /// A frame that is left with its owner when this fails is the owner's to abandon. The way to the
+  /// store of `newest` is short: a frame is not moved on it.
+  [[nodiscard]] Result<Receipt> publish(WritableFrame& frame, StreamView stream,
                                         const FrameInfo& info);
   void abandon(const WritableFrame& frame) noexcept;
-  /// Codes: invalid_argument (not one frame's bytes).
-  [[nodiscard]] Result<void> check_source(std::span<const std::byte> source,
-                                          std::uint64_t frame_bytes) const;
-  [[nodiscard]] Result<Receipt> publish_copy(WritableFrame frame, std::span<const std::byte> source,
-                                             StreamView stream, const FrameInfo& info);
+  /// Into a frame that was claimed for it; else as publish().
+  [[nodiscard]] Result<Receipt> publish_copy(WritableFrame& frame,
+                                             std::span<const std::byte> source, StreamView stream,
+                                             const FrameInfo& info);
   [[nodiscard]] Result<void> resize(const Format& format, Deadline deadline,
                                     const ResizeOptions& options);
   [[nodiscard]] Result<void> wait_for_subscribers(std::uint32_t count, Deadline deadline);
@@ -57,10 +64,6 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] Format format() const noexcept { return ring()->generation()->shape.format; }
-  /// Of a frame that is claimed now.
-  [[nodiscard]] std::uint64_t frame_bytes() const noexcept {
-    return ring()->generation()->shape.format.payload_bytes;
-  }
   [[nodiscard]] PublisherStatistics statistics() const;
 
   // For Attachment, on the reactor's thread.
@@ -131,12 +134,15 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
                 const PublisherOptions& options, std::shared_ptr<SlotRing> ring);
   [[nodiscard]] Result<void> start(std::unique_ptr<link::Endpoint> endpoint);
   void accept(os::Socket socket, bool refused_for_fds);
-  [[nodiscard]] Result<WritableFrame> claim_once(StreamView stream, SlotRing::Look& look);
+  [[nodiscard]] Result<WritableFrame> claim_once(const Purpose& purpose, SlotRing::Look& look);
+  /// Codes: invalid_argument (not one frame's bytes).
+  [[nodiscard]] Result<void> check_source(std::span<const std::byte> source,
+                                          std::uint64_t frame_bytes) const;
   [[nodiscard]] Result<void> check_publish(const WritableFrame& frame, const FrameInfo& info) const;
   /// READY is enqueued.
-  [[nodiscard]] Result<Receipt> make_visible(WritableFrame frame, const FrameInfo& info,
+  [[nodiscard]] Result<Receipt> make_visible(WritableFrame& frame, const FrameInfo& info,
                                              std::int64_t publish_ns);
-  [[nodiscard]] Result<Receipt> publish_device_copy(WritableFrame frame,
+  [[nodiscard]] Result<Receipt> publish_device_copy(WritableFrame& frame,
                                                     std::span<const std::byte> source,
                                                     StreamView stream, const FrameInfo& info);
   void prepare_copies(const std::shared_ptr<SlotRing>& ring, std::uint64_t set);
@@ -164,7 +170,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   /// On the reactor, soon.
   void for_each_attachment(std::function<void(Attachment&)> action);
   [[nodiscard]] std::vector<std::shared_ptr<Attachment>> attachments();
-  [[nodiscard]] Result<WritableFrame> sleep_and_claim(StreamView stream, Deadline deadline,
+  [[nodiscard]] Result<WritableFrame> sleep_and_claim(const Purpose& purpose, Deadline deadline,
                                                       std::int64_t nap_ns,
                                                       std::uint32_t interrupts);
   void revoke_offenders(std::shared_ptr<SlotRing> ring);

@@ -38,7 +38,7 @@ Result<void> PublisherCore::check_publish(const WritableFrame& frame, const Fram
   return {};
 }
 
-Result<Receipt> PublisherCore::publish(WritableFrame frame, StreamView stream,
+Result<Receipt> PublisherCore::publish(WritableFrame& frame, StreamView stream,
                                        const FrameInfo& info) {
   VRAMLINK_CHECK(check_publish(frame, info));
   SlotRing& ring = *frame.slot_.ring;
@@ -60,10 +60,10 @@ Result<Receipt> PublisherCore::publish(WritableFrame frame, StreamView stream,
   const ReadyWords ready(generation, ring.members_of(claim), claim.slot_index, claim.ticket);
   VRAMLINK_CHECK(generation.backend->signal(stream, ready.writes()));
   VRAMLINK_STEP("publish.ready_enqueued");
-  return make_visible(std::move(frame), info, publish_ns);
+  return make_visible(frame, info, publish_ns);
 }
 
-Result<Receipt> PublisherCore::make_visible(WritableFrame frame, const FrameInfo& info,
+Result<Receipt> PublisherCore::make_visible(WritableFrame& frame, const FrameInfo& info,
                                             std::int64_t publish_ns) {
   const std::shared_ptr<PublisherCore> self = std::move(frame.core_);  // not to be abandoned now
   const Claim claim{frame.slot_.index, frame.slot_.ticket};
@@ -117,23 +117,21 @@ Result<void> PublisherCore::check_source(std::span<const std::byte> source,
       .numbers(source.size(), frame_bytes);
 }
 
-Result<Receipt> PublisherCore::publish_copy(WritableFrame frame, std::span<const std::byte> source,
+Result<Receipt> PublisherCore::publish_copy(WritableFrame& frame, std::span<const std::byte> source,
                                             StreamView stream, const FrameInfo& info) {
-  // Once more: a resize may have come between the check and the claim.
-  VRAMLINK_CHECK(check_source(source, frame.slot_.size_bytes));
   const Generation& generation = *frame.slot_.ring->generation();
   if (generation.capabilities.streams) {
-    return publish_device_copy(std::move(frame), source, stream, info);
+    return publish_device_copy(frame, source, stream, info);
   }
   VRAMLINK_CHECK(generation.backend->copy(stream, frame.slot_.data, source.data(), source.size()));
-  return publish(std::move(frame), stream, info);
+  return publish(frame, stream, info);
 }
 
-Result<Receipt> PublisherCore::publish_device_copy(WritableFrame frame,
+Result<Receipt> PublisherCore::publish_device_copy(WritableFrame& frame,
                                                    std::span<const std::byte> source,
                                                    StreamView stream, const FrameInfo& info) {
   VRAMLINK_CHECK(check_publish(frame, info));
-  const std::shared_ptr<SlotRing> ring = frame.slot_.ring;
+  const std::shared_ptr<SlotRing>& ring = frame.slot_.ring;
   Generation& generation = *ring->generation();
   SlotCopies* const copies = VRAMLINK_TRY(copies_of(generation));
   const Claim claim{frame.slot_.index, frame.slot_.ticket};
@@ -149,7 +147,7 @@ Result<Receipt> PublisherCore::publish_device_copy(WritableFrame frame,
   }
   if (outcome.unprepared) prepare_copies(ring, set);
   VRAMLINK_STEP("publish.ready_enqueued");
-  return make_visible(std::move(frame), info, publish_ns);
+  return make_visible(frame, info, publish_ns);
 }
 
 void PublisherCore::prepare_copies(const std::shared_ptr<SlotRing>& ring, std::uint64_t set) {

@@ -218,10 +218,9 @@ void SubscriberCore::shut_down() noexcept {
   if (current) current->leave();
 }
 
-Frame SubscriberCore::make_frame(const Taken& taken) {
+void SubscriberCore::fill(Frame& frame, const Taken& taken) {
   const wire::SlotHeader& header = current_->header(taken.slot_index);
   // All loads after the tag's: they stand still while we hold the slot.
-  Frame frame;
   frame.slot_.data = current_->slot_data(taken.slot_index);
   frame.slot_.size_bytes = current_->facts().format.payload_bytes;
   frame.slot_.sequence = taken.sequence;
@@ -240,7 +239,6 @@ Frame SubscriberCore::make_frame(const Taken& taken) {
     last_age_publish_ns_ = frame.slot_.publish_ns;
     ages_.add(base::saturating_subtract(monotonic_ns(), frame.slot_.publish_ns));
   }
-  return frame;
 }
 
 void SubscriberCore::fold_counters_locked() noexcept {
@@ -280,7 +278,8 @@ Error SubscriberCore::nobody_locked() {
   return Error(Code::empty, "receive frame");
 }
 
-Result<Frame> SubscriberCore::take_once(bool submitted, bool& pending, std::uint64_t& ticket) {
+Result<void> SubscriberCore::take_once(bool submitted, Frame& frame, bool& pending,
+                                       std::uint64_t& ticket) {
   using Look = SubscriberSession::Look;
   pending = false;
   if (os::in_forked_child()) [[unlikely]] {
@@ -310,7 +309,8 @@ Result<Frame> SubscriberCore::take_once(bool submitted, bool& pending, std::uint
     switch (look) {
       case Look::taken:
         ticket = taken.ticket;
-        return make_frame(taken);
+        fill(frame, taken);
+        return {};
       case Look::full:
         return Error(Code::resource_exhausted, "receive frame")
             .about(name())
@@ -339,7 +339,8 @@ Result<Frame> SubscriberCore::take_once(bool submitted, bool& pending, std::uint
 
 Result<Frame> SubscriberCore::receive_once(const StreamOrder* order, bool& pending) {
   std::uint64_t ticket = 0;
-  Frame frame = VRAMLINK_TRY(take_once(order != nullptr, pending, ticket));
+  Frame frame;
+  VRAMLINK_CHECK(take_once(order != nullptr, frame, pending, ticket));
   // Outside the mutex: what follows calls the driver. If it fails, the frame is released here.
   Result<void> handed = hand_over(frame, order, ticket);
   if (handed) return frame;

@@ -67,7 +67,8 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
     Deadline wait_until;
   };
   /// `pending`: empty, but a frame is submitted. `ticket`: of the frame that was taken.
-  [[nodiscard]] Result<Frame> take_once(bool submitted, bool& pending, std::uint64_t& ticket);
+  [[nodiscard]] Result<void> take_once(bool submitted, Frame& frame, bool& pending,
+                                       std::uint64_t& ticket);
   /// The same, and the stream of `order` is made to wait; null: complete frames only.
   [[nodiscard]] Result<Frame> receive_once(const StreamOrder* order, bool& pending);
   /// What a frame that was taken needs before the caller gets it. Codes: driver, wrong_state.
@@ -92,7 +93,7 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   [[nodiscard]] const SubscriberSession* newest_locked() const noexcept;
   /// Nothing is attached: empty, or what keeps the next publisher from us.
   [[nodiscard]] Error nobody_locked();
-  [[nodiscard]] Frame make_frame(const Taken& taken);
+  void fill(Frame& frame, const Taken& taken);
   void sleep(Deadline deadline, std::uint32_t interrupts, const std::atomic<bool>* stop);
   void fold_counters_locked() noexcept;
 

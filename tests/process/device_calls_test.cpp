@@ -104,6 +104,17 @@ class DeviceCallsTest : public test::ChannelFixture {
         ASSERT_TRUE(frame->release(streams[1]));
       }
     }
+    /// Copies of ordinary memory into all slots are under way at once: there will never be more.
+    void stage_every_slot() {
+      test::stand_in()->set_delay(20'000, 0, 1);
+      for (std::uint64_t number = 1; number <= PublisherOptions().slot_count; ++number) {
+        publish(Publishing::host_source, number);
+      }
+      test::stand_in()->set_delay(0, 0, 1);
+      for (std::uint64_t number = 1; number <= PublisherOptions().slot_count; ++number) {
+        receive(Receiving::by_cpu);
+      }
+    }
     void run(Publishing publishing, Receiving receiving, std::uint64_t count) {
       for (std::uint64_t number = 1; number <= count; ++number) {
         publish(publishing, number);
@@ -136,6 +147,7 @@ TEST_F(DeviceCallsTest, invariant_10_steady_state_submits_and_asks_and_no_more) 
         SCOPED_TRACE("published " + std::to_string(static_cast<int>(publishing)) + ", received " +
                      std::to_string(static_cast<int>(receiving)));
         channel.run(publishing, receiving, 8);
+        if (publishing == Publishing::host_source) channel.stage_every_slot();
         runtime.state()->process()->janitor().drain();  // copies are prepared
         channel.run(publishing, receiving, 16);
         const DriverCalls before = test::driver_calls();

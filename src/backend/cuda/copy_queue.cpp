@@ -147,7 +147,9 @@ void CudaSlotCopy::expect(const Source& source) {
   static_cast<void>(graph_for(source));
 }
 
-Result<Source> CudaSlotCopy::check_source(const std::byte* address, bool pageable) {
+Result<const Source*> CudaSlotCopy::check_source(const std::byte* address, bool pageable,
+                                                 bool& is_new) {
+  is_new = false;
   if (address == checked_.address && checked_.info.buffer_id != 0) {
     // The same address may be other memory by now, or none: a copy from there would fault the
     // program's context.
@@ -155,12 +157,13 @@ Result<Source> CudaSlotCopy::check_source(const std::byte* address, bool pageabl
     const Status status =
         device_->driver().pointer_get_attribute(&buffer_id, api::PointerAttribute::buffer_id,
                                                 reinterpret_cast<api::DevicePointer>(address));
-    if (status == Status::success && buffer_id == checked_.info.buffer_id) return checked_;
+    if (status == Status::success && buffer_id == checked_.info.buffer_id) return &checked_;
   }
   checked_ = {};
   checked_ = {address, VRAMLINK_TRY(check_copy_side(*device_, CopySide::source, address,
                                                     size_bytes_, pageable))};
-  return checked_;
+  is_new = true;
+  return &checked_;
 }
 
 Result<void> CudaSlotCopy::launch(api::Stream queue, const api::Stream* source_stream,
@@ -225,9 +228,10 @@ Result<void> CudaCopyQueue::submit(backend::SlotCopy& copy, StreamView source_st
   const bool complete = source_stream.is_already_complete();
   api::Stream before = nullptr;
   if (!complete) before = VRAMLINK_TRY(device_->resolve("copy", source_stream));
-  const Source checked = VRAMLINK_TRY(prepared.check_source(source, complete));
+  bool is_new = false;
+  const Source& checked = *VRAMLINK_TRY(prepared.check_source(source, complete, is_new));
   if (checked.info.kind != PointerKind::unknown) {
-    remember(checked);
+    if (is_new) remember(checked);
     return prepared.launch(stream_, complete ? nullptr : &before, checked, values);
   }
   StagingPool::Buffer* staged = VRAMLINK_TRY(staging_.fill(source, prepared.size_bytes()));

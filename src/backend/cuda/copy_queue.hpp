@@ -75,8 +75,10 @@ class CudaSlotCopy final : public backend::SlotCopy {
 
   /// Makes the graph for such sources now, which the first launch would else do.
   void expect(const Source& source);
-  /// What `address` is; remembered until another one comes. Codes: invalid_argument.
-  [[nodiscard]] Result<Source> check_source(const std::byte* address, bool pageable);
+  /// What `address` is; kept until another one comes, which `is_new` says. Codes:
+  /// invalid_argument.
+  [[nodiscard]] Result<const Source*> check_source(const std::byte* address, bool pageable,
+                                                   bool& is_new);
   /// Waits for `source_stream` (null: for nothing), copies and writes, on `queue`.
   [[nodiscard]] Result<void> launch(api::Stream queue, const api::Stream* source_stream,
                                     const Source& source, std::span<const std::uint64_t> values);
