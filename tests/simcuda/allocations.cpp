@@ -90,6 +90,8 @@ Status cuMemAlloc_v2(api::DevicePointer* address, std::size_t size) {
         if (const Status fault = fault_of(index_of(context)); fault != Status::success) {
           return fault;
         }
+        // A size near the end of the numbers cannot be rounded up.
+        if (size > device_memory_bytes()) return Status::out_of_memory;
         Memory* memory = nullptr;
         const Status status =
             create_memory(round_up(size, kGranularityBytes), context.device, memory);

@@ -24,6 +24,7 @@ constexpr int kDeviceShift = 60;
 constexpr int kPagesShift = 28;
 constexpr std::uint64_t kUsesMask = (std::uint64_t{1} << kPagesShift) - 1;
 constexpr std::uint64_t kPagesMask = UINT32_MAX;
+constexpr std::uint64_t kSizeBytesMax = kPagesMask * kPageBytes;
 
 using Word = std::atomic<std::uint64_t>;
 
@@ -109,6 +110,9 @@ std::uint64_t bytes_held(int device_number) noexcept {
 
 bool open_account(int device_number, std::uint64_t size_bytes, std::uint64_t limit_bytes,
                   AccountEntry& entry) noexcept {
+  // Before it is counted: an entry has room for so many pages, and what stands behind them is the
+  // number of the device.
+  if (size_bytes > limit_bytes || size_bytes > kSizeBytesMax) return false;
   for (std::uint32_t i = 0; i < kEntryMax; ++i) {
     // Alone on the byte, or somebody holds it.
     if (held[i] != 0 || !set_lock(i, F_WRLCK)) continue;

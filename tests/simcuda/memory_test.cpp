@@ -164,6 +164,32 @@ TEST_F(DeviceMemory, ADeviceRunsOutOfIt) {
   EXPECT_STATUS(success, cuMemFree_v2(plain));
 }
 
+// Sizes whose count of pages does not fit into an entry of the account, or whose rounding up ends
+// at nothing.
+TEST_F(DeviceMemory, NoSizeIsTooLargeToBeCounted) {
+  ::setenv("VRAMLINK_SIMCUDA_DEVICES", "2", 1);
+  Device device;
+  const Ledger before = ledger();
+  const api::AllocationProperties properties = MappedMemory::properties();
+  constexpr std::size_t kTebibyte = std::size_t{1} << 40;
+  constexpr std::size_t kLast = SIZE_MAX - kGranule + 1;
+  for (const std::size_t size :
+       {kTebibyte, 16 * kTebibyte - kGranule, 16 * kTebibyte, 16 * kTebibyte + kGranule,
+        32 * kTebibyte, 256 * kTebibyte + kGranule, kLast}) {
+    SCOPED_TRACE(size);
+    api::MemoryHandle handle = 0;
+    api::DevicePointer address = 0;
+    EXPECT_STATUS(out_of_memory, cuMemCreate(&handle, size, &properties, 0));
+    EXPECT_STATUS(out_of_memory, cuMemAlloc_v2(&address, size));
+    EXPECT_EQ(test_api().device_bytes_held(0), 0U);
+    EXPECT_EQ(test_api().device_bytes_held(1), 0U);
+  }
+  api::DevicePointer address = 0;
+  EXPECT_STATUS(out_of_memory, cuMemAlloc_v2(&address, SIZE_MAX));
+  EXPECT_STATUS(out_of_memory, cuMemAddressReserve(&address, kLast, 2 * kGranule, 0, 0));
+  EXPECT_EQ(ledger(), before);
+}
+
 TEST_F(DeviceMemory, APointerIsNamedForWhatItIs) {
   Device device;
   const auto type_of = [](api::DevicePointer address) {

@@ -112,6 +112,7 @@ Status locate(std::uint64_t address, std::uint64_t size_bytes, int device, bool 
 
 std::uint64_t reserve_addresses(std::uint64_t size_bytes, std::uint64_t alignment) noexcept {
   const std::uint64_t total_bytes = size_bytes + alignment;
+  if (total_bytes < size_bytes) return 0;
   const long start = sys::call(SYS_mmap, 0, static_cast<long>(total_bytes), PROT_NONE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (sys::failed(start)) return 0;
