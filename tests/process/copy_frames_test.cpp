@@ -67,7 +67,7 @@ TEST_F(CopyFramesTest, ArriveWholeByCpuAndInAStreamsOrder) {
   Publisher publisher = open_blocking(runtime);
   Subscriber subscriber = open_subscriber(runtime, copying(CopyFrames::always));
   Downloader downloader = Downloader::open(runtime, reader_, kFrameBytes, {}).value();
-  const StreamView stream = raw().foreign_stream().value();  // of the second GPU
+  const StreamView stream = raw().foreign_stream();  // of the second GPU
   for (std::uint64_t number = 1; number <= 20; ++number) {
     ASSERT_TRUE(test::publish_number(publisher, number, soon()));
     const bool by_stream = number % 2 == 0;

@@ -181,7 +181,7 @@ TEST_F(DeviceCallsTest, ASubscriberThatCopiesSubmitsAndAsksAndNoMore) {
   Subscriber subscriber = open_subscriber(
       runtime,
       {.policy = ReceivePolicy::queue(3), .device = raw.id(1), .copy_frames = CopyFrames::always});
-  const StreamView stream = raw.foreign_stream().value();  // of the second GPU
+  const StreamView stream = raw.foreign_stream();  // of the second GPU
   const auto run = [&](std::uint64_t count) {
     for (std::uint64_t number = 1; number <= count; ++number) {
       ASSERT_TRUE(test::publish_number(publisher, number, soon()));

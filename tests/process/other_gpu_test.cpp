@@ -33,7 +33,7 @@ class OtherGpuTest : public test::ChannelFixture {
   /// Neither side may have used the driver before this.
   static bool has_two() { return RawCuda::get()->devices().size() > 1; }
   /// A stream of the second GPU.
-  static StreamView reading_stream() { return RawCuda::get()->foreign_stream().value(); }
+  static StreamView reading_stream() { return RawCuda::get()->foreign_stream(); }
   [[nodiscard]] static SubscriberOptions reader_options(std::uint32_t depth) {
     SubscriberOptions options;
     options.policy = ReceivePolicy::queue(depth);

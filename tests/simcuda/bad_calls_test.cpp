@@ -193,6 +193,8 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
       BAD(cuDevicePrimaryCtxRelease_v2, invalid_device, kNoDevice),
       BAD(cuDevicePrimaryCtxReset_v2, invalid_device, kNoDevice),
       BAD(cuDevicePrimaryCtxGetState, invalid_device, kNoDevice, &flags, &number),
+      BAD(cuCtxCreate_v2, invalid_device, &context, 0, kNoDevice),
+      BAD(cuCtxDestroy_v2, invalid_context, no_context),
       BAD(cuCtxPushCurrent_v2, invalid_context, no_context),
       BAD(cuCtxSetCurrent, invalid_context, no_context),
       BAD(cuCtxGetCurrent, invalid_value, nullptr),

@@ -100,7 +100,9 @@ Status Call::begin() noexcept {
   driver_lock.lock();
   Status status = planted(function_, number);
   if (status == Status::success && needs_ == Needs::context && current_context() == nullptr) {
-    status = Status::invalid_context;
+    // A thread may have a context current that is gone.
+    status = current_context_handle() == nullptr ? Status::invalid_context
+                                                 : Status::context_is_destroyed;
   }
   if (status != Status::success) driver_lock.unlock();
   return status;

@@ -1,4 +1,5 @@
-// Primary contexts, and the stack of current contexts that each thread has.
+// Primary contexts, those that programs make, and the stack of current contexts that each thread
+// has.
 #include <array>
 
 #include "devices.hpp"
@@ -12,6 +13,8 @@ namespace vramlink::simcuda {
 namespace {
 
 constexpr std::size_t kStackMax = 64;
+/// How it waits for the device, and whether host memory can be mapped.
+constexpr unsigned kContextFlagsKnown = 0x1f;
 /// The work of a context that is being destroyed is dropped; never seen by a program.
 constexpr int kDiscard = -1;
 constexpr Status kPeerAlreadyEnabled = static_cast<Status>(704);
@@ -26,18 +29,19 @@ thread_local ContextStack stack{};
 
 bool is_device(api::Device device) noexcept { return device >= 0 && device < device_count(); }
 
-Context* context_of(api::Device device) noexcept {
+Context* primary_context_of(api::Device device) noexcept {
   Context* found = nullptr;
   driver.contexts.for_each([&](Context& context) {
-    if (context.device == device) found = &context;
+    if (context.is_primary && context.device == device) found = &context;
   });
   return found;
 }
 
-Context* create_context(api::Device device) noexcept {
+Context* create_context(api::Device device, bool is_primary) noexcept {
   Context* context = driver.contexts.add();
   if (context == nullptr) return nullptr;
   context->device = device;
+  context->is_primary = is_primary;
   device_state.contexts[index_of(*context)].fault.store(0);
   context->stream_slot = take_slot(index_of(*context), device, false);
   if (context->stream_slot == kNoRange) {
@@ -68,6 +72,7 @@ Status fault_of(std::uint32_t context) noexcept {
 
 void destroy_context(Context& context) noexcept {
   const std::uint32_t index = index_of(context);
+  const std::uint64_t handle = driver.contexts.handle_of(&context);
   device_state.contexts[index].fault.store(kDiscard);
   ring_bell();
   wait_for_device([&] {
@@ -75,6 +80,8 @@ void destroy_context(Context& context) noexcept {
     for_each_slot(index, [&](const StreamSlot&) { idle = false; });
     return idle;
   });
+  // Without the lock meanwhile: another thread may have been faster.
+  if (driver.contexts.find(handle) == nullptr) return;
   driver.streams.for_each([&](Stream& stream) {
     if (stream.context != index) return;
     device_state.slots[stream.slot].taken = false;
@@ -95,8 +102,8 @@ Status cuDevicePrimaryCtxRetain(api::Context* context, api::Device device) {
       [&] {
         if (context == nullptr) return Status::invalid_value;
         if (!is_device(device)) return Status::invalid_device;
-        Context* found = context_of(device);
-        if (found == nullptr) found = create_context(device);
+        Context* found = primary_context_of(device);
+        if (found == nullptr) found = create_context(device, true);
         if (found == nullptr) return Status::out_of_memory;
         ++found->retain_count;
         *context = to_handle<api::Context>(driver.contexts, found);
@@ -110,7 +117,7 @@ Status cuDevicePrimaryCtxRelease_v2(api::Device device) {
       FunctionId::cuDevicePrimaryCtxRelease_v2, Needs::initialized,
       [&] {
         if (!is_device(device)) return Status::invalid_device;
-        Context* found = context_of(device);
+        Context* found = primary_context_of(device);
         if (found == nullptr) return Status::invalid_context;
         if (--found->retain_count == 0) destroy_context(*found);
         return Status::success;
@@ -123,7 +130,7 @@ Status cuDevicePrimaryCtxReset_v2(api::Device device) {
       FunctionId::cuDevicePrimaryCtxReset_v2, Needs::initialized,
       [&] {
         if (!is_device(device)) return Status::invalid_device;
-        if (Context* found = context_of(device); found != nullptr) destroy_context(*found);
+        if (Context* found = primary_context_of(device); found != nullptr) destroy_context(*found);
         return Status::success;
       },
       device);
@@ -136,10 +143,41 @@ Status cuDevicePrimaryCtxGetState(api::Device device, unsigned* flags, int* acti
         if (flags == nullptr || active == nullptr) return Status::invalid_value;
         if (!is_device(device)) return Status::invalid_device;
         *flags = 0;
-        *active = context_of(device) == nullptr ? 0 : 1;
+        *active = primary_context_of(device) == nullptr ? 0 : 1;
         return Status::success;
       },
       device, out(flags), out(active));
+}
+
+Status cuCtxCreate_v2(api::Context* context, unsigned flags, api::Device device) {
+  return enter(
+      FunctionId::cuCtxCreate_v2, Needs::initialized,
+      [&] {
+        if (context == nullptr || (flags & ~kContextFlagsKnown) != 0) return Status::invalid_value;
+        if (!is_device(device)) return Status::invalid_device;
+        if (stack.count == kStackMax) return Status::out_of_memory;
+        Context* made = create_context(device, false);
+        if (made == nullptr) return Status::out_of_memory;
+        made->retain_count = 1;
+        *context = to_handle<api::Context>(driver.contexts, made);
+        stack.items[stack.count++] = *context;
+        return Status::success;
+      },
+      out(context), flags, device);
+}
+
+Status cuCtxDestroy_v2(api::Context context) {
+  return enter(
+      FunctionId::cuCtxDestroy_v2, Needs::initialized,
+      [&] {
+        Context* found = find_context(context);
+        if (found == nullptr || found->is_primary) return Status::invalid_context;
+        // In other threads it stays current, and what they call says that it is destroyed.
+        if (current_context_handle() == context) --stack.count;
+        destroy_context(*found);
+        return Status::success;
+      },
+      context);
 }
 
 Status cuCtxPushCurrent_v2(api::Context context) {
@@ -217,7 +255,9 @@ Status cuCtxEnablePeerAccess(api::Context peer, unsigned flags) {
         Context& mine = *current_context();
         if (flags != 0) return Status::invalid_value;
         if (other == nullptr || other == &mine) return Status::invalid_context;
-        if (!peer_access_possible()) return Status::peer_access_unsupported;
+        if (other->device == mine.device || !peer_access_possible()) {
+          return Status::peer_access_unsupported;
+        }
         const std::uint32_t bit = 1U << other->device;
         if ((mine.peers & bit) != 0) return kPeerAlreadyEnabled;
         mine.peers |= bit;
@@ -237,7 +277,11 @@ Status cuCtxDisablePeerAccess(api::Context peer) {
         const std::uint32_t bit = 1U << other->device;
         if ((mine.peers & bit) == 0) return kPeerNotEnabled;
         mine.peers &= ~bit;
-        allow_peer(other->device, mine.device, false);
+        bool is_used = false;
+        driver.contexts.for_each([&](const Context& user) {
+          is_used |= user.device == mine.device && (user.peers & bit) != 0;
+        });
+        if (!is_used) allow_peer(other->device, mine.device, false);
         return Status::success;
       },
       peer);

@@ -12,6 +12,7 @@
 namespace vramlink::simcuda {
 
 inline constexpr int kDeviceMax = 8;
+inline constexpr std::uint32_t kContextMax = 32;
 inline constexpr std::uint32_t kStreamSlotMax = 512;
 inline constexpr std::uint64_t kRingSize = 512;
 inline constexpr std::uint32_t kRangeMax = 8192;
@@ -124,7 +125,7 @@ struct DeviceState {
   std::atomic<std::uint32_t> slot_count{0};  ///< those ever used
   std::array<Range, kRangeMax> ranges;
   std::atomic<std::uint32_t> range_count{0};  ///< those ever used
-  std::array<ContextWords, kDeviceMax> contexts;
+  std::array<ContextWords, kContextMax> contexts;
   /// The index + 1 of the ranges that the device is using right now; kBusyAll for all.
   std::array<std::atomic<std::uint32_t>, 2> busy{};
 

@@ -13,12 +13,13 @@
 
 namespace vramlink::simcuda {
 
-/// The primary context of a device.
+/// The primary context of a device, or one that the program made.
 struct Context {
   int device = 0;
-  std::uint32_t retain_count = 0;
-  std::uint32_t stream_slot = 0;  ///< of the default stream
-  std::uint32_t peers = 0;        ///< a bit for each device whose memory may be used
+  bool is_primary = false;
+  std::uint32_t retain_count = 0;  ///< 1 where the program made it
+  std::uint32_t stream_slot = 0;   ///< of the default stream
+  std::uint32_t peers = 0;         ///< a bit for each device whose memory may be used
 };
 
 struct Stream {
@@ -64,7 +65,7 @@ struct Reservation {
 inline constexpr std::uint32_t kEventMax = 4096;
 
 struct Driver {
-  Pool<Context, HandleKind::context, kDeviceMax> contexts;
+  Pool<Context, HandleKind::context, kContextMax> contexts;
   Pool<Stream, HandleKind::stream, kStreamSlotMax> streams;
   Pool<Event, HandleKind::event, kEventMax> events;
   Pool<Memory, HandleKind::memory, 4096> memories;

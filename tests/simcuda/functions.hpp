@@ -37,6 +37,8 @@ struct MemsetNodeParameters {
   X(, cuDeviceGetUuid, cuDeviceGetUuid, 9020, Status(api::Uuid* uuid, api::Device device)) \
   X(, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000, Status(api::Device device, unsigned* flags, int* active)) \
   X(, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000, Status(api::Device device)) \
+  X(, cuCtxCreate, cuCtxCreate_v2, 3020, Status(api::Context* context, unsigned flags, api::Device device)) \
+  X(, cuCtxDestroy, cuCtxDestroy_v2, 4000, Status(api::Context context)) \
   X(, cuCtxSetCurrent, cuCtxSetCurrent, 4000, Status(api::Context context)) \
   X(, cuCtxSynchronize, cuCtxSynchronize, 2000, Status()) \
   X(, cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, Status(api::Context peer, unsigned flags)) \

@@ -12,8 +12,8 @@ constexpr unsigned kFlagsKnown = api::kStreamNonBlocking;
 
 /// A thread's own default streams, one for each context that it used them with.
 struct ThreadStreams {
-  std::array<api::Context, kDeviceMax> contexts;
-  std::array<api::Stream, kDeviceMax> streams;
+  std::array<api::Context, kContextMax> contexts;
+  std::array<api::Stream, kContextMax> streams;
 };
 thread_local ThreadStreams thread_streams{};
 

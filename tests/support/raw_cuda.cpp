@@ -138,9 +138,8 @@ StreamView RawCuda::other_stream() {
   return StreamView::cuda(other_stream_);
 }
 
-std::optional<StreamView> RawCuda::foreign_stream() {
+StreamView RawCuda::foreign_stream() {
   if (foreign_stream_ == nullptr) {
-    if (devices_.size() < 2 && ctx_create == nullptr) return std::nullopt;
     if (devices_.size() > 1) {
       expect(driver_->primary_ctx_retain(&foreign_context_, devices_[1]));
       expect(ctx_set_current(foreign_context_));

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +21,6 @@ namespace cuda_api {
 struct TestFunctions {
 #define VRAMLINK_CUDA_TEST_MEMBER(member, name, symbol, version, ...) \
   std::add_pointer_t<__VA_ARGS__> member = nullptr;
-  // Null where the driver has no such function: the stand-in makes no second context on a device.
   VRAMLINK_CUDA_TEST_SYMBOLS(VRAMLINK_CUDA_TEST_MEMBER)
 #undef VRAMLINK_CUDA_TEST_MEMBER
 
@@ -65,9 +63,8 @@ class RawCuda : public cuda_api::TestFunctions {
   /// A second one.
   [[nodiscard]] StreamView other_stream();
   /// A stream that does not belong to that context: of a second GPU where there is one, else of a
-  /// second context on the same; nothing with the stand-in driver and one device.
-  [[nodiscard]] std::optional<StreamView> foreign_stream();
-  /// Null where there is none.
+  /// second context on the same.
+  [[nodiscard]] StreamView foreign_stream();
   [[nodiscard]] cuda_api::Context foreign_context();
 
   void finish(StreamView stream);
