@@ -69,6 +69,21 @@ Status to_fill(const MemsetNodeParameters& parameters, Fill& fill) noexcept {
   return Status::success;
 }
 
+SourceKind kind_of(std::uint64_t source) noexcept {
+  const Range* range = find_range(source, 1);
+  if (range == nullptr) return SourceKind::pageable;
+  switch (range->kind) {
+    case RangeKind::device:
+      return range->context == kNoRange ? SourceKind::mapped : SourceKind::allocated;
+    case RangeKind::managed:
+      return SourceKind::managed;
+    case RangeKind::host:
+    case RangeKind::registered:
+      break;
+  }
+  return SourceKind::pinned;
+}
+
 /// A node's parameters as a BatchMemOpNodeParameters gives them.
 Status check_batch(const api::BatchMemOpNodeParameters& parameters) noexcept {
   const Context* context = context_for(parameters.context);
@@ -247,6 +262,7 @@ Status cuGraphAddMemcpyNode(api::GraphNode* node, api::Graph graph,
         Status status = to_copy(*copy, wanted.copy);
         if (status == Status::success) status = check_copy(wanted.copy, owner->device);
         if (status != Status::success) return status;
+        wanted.source_kind = kind_of(wanted.copy.source);
         return add_node(node, graph, dependencies, count, wanted, {});
       },
       out(node), graph, count, copy, context);
@@ -367,8 +383,9 @@ Status cuGraphExecMemcpyNodeSetParams(api::GraphExec exec, api::GraphNode node,
         Status status = to_copy(*copy, wanted);
         if (status == Status::success) status = check_copy(wanted, owner->device);
         if (status != Status::success) return status;
-        // Neither the kind of a side nor the context can be changed.
-        if (wanted.source_side != target->copy.source_side ||
+        // Neither the kind of a side or of the source nor the context can be changed.
+        if (kind_of(wanted.source) != target->source_kind ||
+            wanted.source_side != target->copy.source_side ||
             wanted.target_side != target->copy.target_side ||
             owner != context_for(target->context)) {
           return Status::invalid_value;

@@ -10,6 +10,9 @@ namespace vramlink::simcuda {
 
 enum class NodeKind : std::uint8_t { empty, copy, fill, event_record, event_wait, words };
 
+/// What the source of a copy was when its graph was made; an update keeps to it.
+enum class SourceKind : std::uint8_t { pageable, mapped, allocated, managed, pinned };
+
 inline constexpr std::uint32_t kNodeMax = 4096;
 
 /// A node of a graph, or of an executable graph.
@@ -20,6 +23,7 @@ struct Node {
   std::uint64_t owner = 0;        ///< the handle of the graph or executable
   api::Context context = nullptr;
   Copy copy;
+  SourceKind source_kind = SourceKind::pageable;  ///< of the copy
   Fill fill;
   api::Event event = nullptr;
   std::uint32_t word_count = 0;  ///< in node_words, at the node's index

@@ -25,15 +25,11 @@ inline constexpr unsigned kHostPortable = 1;   ///< CU_MEMHOSTALLOC_PORTABLE
   X(ctx_create, cuCtxCreate, cuCtxCreate_v2, 3020, Status(Context* context, unsigned flags, Device device)) \
   X(ctx_destroy, cuCtxDestroy, cuCtxDestroy_v2, 4000, Status(Context context)) \
   X(ctx_set_current, cuCtxSetCurrent, cuCtxSetCurrent, 4000, Status(Context context)) \
-  X(ctx_synchronize, cuCtxSynchronize, cuCtxSynchronize, 2000, Status(void)) \
   X(mem_alloc, cuMemAlloc, cuMemAlloc_v2, 3020, Status(DevicePointer* address, std::size_t size)) \
   X(mem_free, cuMemFree, cuMemFree_v2, 3020, Status(DevicePointer address)) \
   X(mem_alloc_managed, cuMemAllocManaged, cuMemAllocManaged, 6000, Status(DevicePointer* address, std::size_t size, unsigned flags)) \
   X(mem_host_alloc, cuMemHostAlloc, cuMemHostAlloc, 2020, Status(void** address, std::size_t size, unsigned flags)) \
   X(mem_free_host, cuMemFreeHost, cuMemFreeHost, 2000, Status(void* address)) \
-  X(memcpy_htod, cuMemcpyHtoD, cuMemcpyHtoD_v2, 3020, Status(DevicePointer target, const void* source, std::size_t size)) \
-  X(memcpy_dtoh, cuMemcpyDtoH, cuMemcpyDtoH_v2, 3020, Status(void* target, DevicePointer source, std::size_t size)) \
-  X(memset_d8, cuMemsetD8, cuMemsetD8_v2, 3020, Status(DevicePointer target, unsigned char value, std::size_t count)) \
   X(stream_synchronize, cuStreamSynchronize, cuStreamSynchronize, 2000, Status(Stream stream)) \
   X(event_synchronize, cuEventSynchronize, cuEventSynchronize, 2000, Status(Event event)) \
   X(module_load_data, cuModuleLoadData, cuModuleLoadData, 2000, Status(Module* module, const void* image)) \

@@ -1,0 +1,198 @@
+// What a fault, a death and a fork do to a driver: the headings "A fault makes later work vanish
+// silently", "Memory outlives its owner", "A read-only import is enforced by hardware" and "The
+// driver is found when it is needed" of docs/cuda_notes.md. A fault ends a driver for its whole
+// process, so each happens in a child, which must be forked before this process uses a driver.
+#include <sys/mman.h>
+
+#include <array>
+#include <csignal>
+
+#include "conformance/driver_fixture.hpp"
+#include "os/socket.hpp"
+#include "support/child_process.hpp"
+
+namespace vramlink::test {
+namespace {
+
+using cuda_api::Status;
+
+constexpr std::uint64_t kBytes = 8192;
+
+std::vector<std::byte> bytes_of(int value) {
+  return std::vector<std::byte>(kBytes, static_cast<std::byte>(value));
+}
+cuda_api::DevicePointer pointer(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address);
+}
+std::unique_ptr<backend::Backend> make_backend() {
+  return std::move(cuda::find_devices().value().backends.at(0));
+}
+/// Waits for a message of the socket, and returns its descriptor.
+os::UniqueFd receive_fd(const os::Socket& socket) {
+  std::array<std::byte, 8> buffer{};
+  for (;;) {
+    auto received = socket.receive(buffer);
+    if (received) return std::move(received->fds.at(0));
+    if (!received.failed_with(Code::empty)) {
+      ADD_FAILURE() << to_string(received.error());
+      return {};
+    }
+    std::this_thread::yield();
+  }
+}
+void send_fd(const os::Socket& socket, int fd) {
+  const std::array<std::byte, 1> message{};
+  EXPECT_TRUE(socket.send(message, {&fd, 1}));
+}
+
+/// Looks for no leaks: the first use of a driver comes inside a test, and what it opens stays open.
+class DriverFaults : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (RawCuda::own().contexts != 0) {
+      GTEST_SKIP() << "the child would have no driver: run it alone, as ctest does";
+    }
+  }
+  static bool faults_are_kept_apart() {
+    int mps = 0;
+    const RawCuda& raw = *RawCuda::get();
+    const Status status = raw.driver().device_get_attribute(
+        &mps, cuda_api::DeviceAttribute::mps_enabled, raw.devices()[0]);
+    return status != Status::success || mps == 0;
+  }
+  /// Whether the GPU of this process does what it is asked for.
+  static void expect_health() {
+    RawCuda& raw = *RawCuda::get();
+    std::byte* const memory = raw.allocate(kBytes);
+    raw.write(memory, bytes_of(9));
+    EXPECT_EQ(raw.read(memory, kBytes), bytes_of(9));
+    raw.free(memory);
+  }
+};
+
+TEST_F(DriverFaults, WorkBehindAFaultIsTakenAndNeverDone) {
+  constexpr int kNoGpu = 77;
+  ChildProcess child([](const ChildLink&) {
+    if (RawCuda::get() == nullptr) return kNoGpu;
+    RawCuda& raw = *RawCuda::get();
+    const cuda::Driver& driver = raw.driver();
+    const StreamView view = raw.stream();
+    const auto stream = reinterpret_cast<cuda_api::Stream>(view.handle());
+    const auto other = reinterpret_cast<cuda_api::Stream>(raw.other_stream().handle());
+    const TestKernels kernels(raw);
+    void* const page =
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    auto* const words = static_cast<std::atomic<std::uint64_t>*>(page);
+    cuda_api::DevicePointer at = 0;
+    cuda_api::Event event = nullptr;
+    raw.expect(driver.mem_host_register(page, 4096, 3));
+    raw.expect(driver.mem_host_get_device_pointer(&at, page, 0));
+    raw.expect(driver.event_create(&event, cuda_api::kEventDisableTiming));
+    raw.expect(driver.event_record(event, stream));
+    raw.finish(view);
+    std::byte* const memory = raw.allocate(kBytes);
+
+    // A kernel that stores where nothing is, held back so that the words stand behind it.
+    raw.expect(driver.stream_wait_value_64(stream, at, 1, 0));
+    EXPECT_GIVES(success, kernels.fill(view, 16, 1, 1));
+    EXPECT_GIVES(success, driver.stream_write_value_64(stream, at + 64, 1, 0));
+    words[0].store(1);
+    // Nothing tells of it but a query, also one of an event that is long complete.
+    Status status = Status::success;
+    while (status == Status::success) status = driver.event_query(event);
+    EXPECT_TRUE(gave(Status::illegal_address, status));
+    EXPECT_GIVES(illegal_address, driver.stream_query(stream));
+    EXPECT_GIVES(illegal_address, driver.stream_query(other));
+    // Later work is taken by all streams of the context.
+    for (const cuda_api::Stream later : {stream, other}) {
+      cuda_api::MemOp write{cuda_api::MemOpType::write_value_64, at + 72, 1, 0, 0, 0};
+      EXPECT_GIVES(success, driver.stream_write_value_64(later, at + 64, 1, 0));
+      EXPECT_GIVES(success, driver.stream_batch_mem_op(later, 1, &write, 0));
+      EXPECT_GIVES(success, driver.stream_wait_value_64(later, at, 1, 0));
+    }
+    EXPECT_GIVES(illegal_address, raw.stream_synchronize(stream));
+    EXPECT_GIVES(illegal_address, raw.event_synchronize(event));
+    EXPECT_EQ(words[8].load(), 0U);
+    EXPECT_EQ(words[9].load(), 0U);
+    static_cast<void>(memory);
+    end_child(HasFailure() ? ChildProcess::kFailedExpectation : 0);
+  });
+  const int end = child.wait();
+  if (end == kNoGpu) {
+    static_cast<void>(RawCuda::require());
+    return;
+  }
+  EXPECT_EQ(end, 0);
+  ASSERT_TRUE(RawCuda::require());
+  expect_health();
+}
+
+TEST_F(DriverFaults, AWriteToAnImportForReadingHarmsItsWriterAlone) {
+  const auto [ours, theirs] = os::Socket::pair().value();
+  ChildProcess child([&socket = theirs](const ChildLink& link) -> int {
+    static_cast<void>(link.wait_go());
+    RawCuda& raw = *RawCuda::get();
+    const TestKernels kernels(raw);
+    const auto backend = make_backend();
+    const auto imported =
+        backend->import_memory(receive_fd(socket), kBytes, os::Access::read_only).value();
+    const StreamView stream = raw.stream();
+    EXPECT_GIVES(success, kernels.fill(stream, pointer(imported->data()), 7, 4));
+    EXPECT_GIVES(illegal_address,
+                 raw.stream_synchronize(reinterpret_cast<cuda_api::Stream>(stream.handle())));
+    end_child(HasFailure() ? ChildProcess::kFailedExpectation : 0);
+  });
+  if (!RawCuda::require()) return;
+  if (!faults_are_kept_apart()) GTEST_SKIP() << "under MPS a fault is everybody's";
+  const auto backend = make_backend();
+  const auto memory = backend->allocate(kBytes).value();
+  RawCuda::get()->write(memory->data(), bytes_of(5));
+  send_fd(ours, memory->export_memory().value().get());
+  child.go();
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(RawCuda::get()->read(memory->data(), kBytes), bytes_of(5));
+  EXPECT_TRUE(backend->check_health());
+  expect_health();
+}
+
+TEST_F(DriverFaults, MemoryIsImportedAfterItsOwnersDeath) {
+  constexpr std::uint8_t kNoGpu = 2;
+  const auto [ours, theirs] = os::Socket::pair().value();
+  ChildProcess child([&socket = theirs](const ChildLink& link) -> int {
+    if (RawCuda::get() == nullptr) {
+      link.ready(kNoGpu);
+      return 0;
+    }
+    const auto backend = make_backend();
+    const auto memory = backend->allocate(kBytes).value();
+    RawCuda::get()->write(memory->data(), bytes_of(6));
+    send_fd(socket, memory->export_memory().value().get());
+    link.ready();
+    link.wait_forever();
+  });
+  if (child.wait_ready() == kNoGpu) {
+    static_cast<void>(RawCuda::require());
+    return;
+  }
+  child.kill();
+  EXPECT_EQ(child.wait(), 128 + SIGKILL);
+  ASSERT_TRUE(RawCuda::require());
+  const auto imported =
+      make_backend()->import_memory(receive_fd(ours), kBytes, os::Access::read_only).value();
+  EXPECT_EQ(RawCuda::get()->read(imported->data(), kBytes), bytes_of(6));
+}
+
+TEST_F(DriverFaults, AForkedChildHasNoDriver) {
+  if (!RawCuda::require()) return;
+  ChildProcess child(
+      [](const ChildLink&) {
+        EXPECT_GIVES(not_initialized, RawCuda::get()->driver().init(0));
+        return 0;
+      },
+      ChildKind::forked);
+  EXPECT_EQ(child.wait(), 0);
+  expect_health();
+}
+
+}  // namespace
+}  // namespace vramlink::test
