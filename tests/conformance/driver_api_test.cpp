@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "simcuda/function_list.hpp"
 #include "support/cuda_test_symbols.hpp"
 
 #if __has_include(<cuda.h>) && __has_include(<cudaTypedefs.h>)
@@ -53,6 +54,12 @@ template <>
 inline constexpr bool kSame<cuda_api::ModuleTag, CUmod_st> = true;
 template <>
 inline constexpr bool kSame<cuda_api::FunctionTag, CUfunc_st> = true;
+template <>
+inline constexpr bool kSame<simcuda::ModuleTag, CUmod_st> = true;
+template <>
+inline constexpr bool kSame<simcuda::FunctionTag, CUfunc_st> = true;
+template <>
+inline constexpr bool kSame<simcuda::MemsetNodeParameters, CUDA_MEMSET_NODE_PARAMS_v1> = true;
 VRAMLINK_STANDS_FOR(Uuid, CUuuid)
 VRAMLINK_STANDS_FOR(DeviceAttribute, CUdevice_attribute)
 VRAMLINK_STANDS_FOR(MemoryType, CUmemorytype)
@@ -85,6 +92,12 @@ using namespace cuda_api;  // NOLINT: as above
 VRAMLINK_CUDA_TEST_SYMBOLS(VRAMLINK_CHECK_SIGNATURE)
 }  // namespace test_signatures
 static_assert(kSame<api::GetProcAddress*, PFN_cuGetProcAddress_v12000>);
+// What the stand-in has beyond the library's list.
+#define VRAMLINK_CHECK_STAND_IN(member, name, symbol, version, ...)     \
+  static_assert(kSame<simcuda::signatures::symbol##_signature*,         \
+                      std::remove_pointer_t<PFN_##name##_v##version>*>, \
+                #symbol);
+SIMCUDA_MORE_SYMBOLS(VRAMLINK_CHECK_STAND_IN)
 
 // The comparison itself tells types apart.
 static_assert(!kSame<api::Status(int*), CUresult(unsigned*)>);
@@ -176,6 +189,18 @@ VRAMLINK_SAME_MEMBER(Memcpy3d, target_height, CUDA_MEMCPY3D_v2, dstHeight)
 VRAMLINK_SAME_MEMBER(Memcpy3d, width_bytes, CUDA_MEMCPY3D_v2, WidthInBytes)
 VRAMLINK_SAME_MEMBER(Memcpy3d, height, CUDA_MEMCPY3D_v2, Height)
 VRAMLINK_SAME_MEMBER(Memcpy3d, depth, CUDA_MEMCPY3D_v2, Depth)
+
+using FillNode = CUDA_MEMSET_NODE_PARAMS_v1;
+static_assert(sizeof(simcuda::MemsetNodeParameters) == sizeof(FillNode));
+#define VRAMLINK_SAME_FILL(our_member, their_member)                   \
+  static_assert(offsetof(simcuda::MemsetNodeParameters, our_member) == \
+                offsetof(FillNode, their_member));
+VRAMLINK_SAME_FILL(target, dst)
+VRAMLINK_SAME_FILL(pitch, pitch)
+VRAMLINK_SAME_FILL(value, value)
+VRAMLINK_SAME_FILL(element_bytes, elementSize)
+VRAMLINK_SAME_FILL(width, width)
+VRAMLINK_SAME_FILL(height, height)
 
 // Values.
 #define VRAMLINK_SAME_VALUE(ours, theirs) \
@@ -344,6 +369,7 @@ TEST(DriverApi, SymbolsAreTheirNamesAndAVersion) {
       << #symbol;
   VRAMLINK_CUDA_SYMBOLS(VRAMLINK_CHECK_SYMBOL)
   VRAMLINK_CUDA_TEST_SYMBOLS(VRAMLINK_CHECK_SYMBOL)
+  SIMCUDA_MORE_SYMBOLS(VRAMLINK_CHECK_SYMBOL)
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ class DriverFaults : public ::testing::Test {
   }
 };
 
-TEST_F(DriverFaults, WorkBehindAFaultIsTakenAndNeverDone) {
+TEST_F(DriverFaults, WorkBehindOneIsTakenAndNeverDone) {
   constexpr int kNoGpu = 77;
   ChildProcess child([](const ChildLink&) {
     if (RawCuda::get() == nullptr) return kNoGpu;
@@ -91,6 +91,15 @@ TEST_F(DriverFaults, WorkBehindAFaultIsTakenAndNeverDone) {
     raw.expect(driver.event_record(event, stream));
     raw.finish(view);
     std::byte* const memory = raw.allocate(kBytes);
+    constexpr std::uint64_t kUnit = std::uint64_t{2} << 20;
+    cuda_api::AllocationProperties properties{};
+    properties.type = cuda_api::AllocationType::pinned;
+    properties.location = {cuda_api::LocationType::device, raw.devices()[0]};
+    cuda_api::MemoryHandle handle = 0;
+    cuda_api::DevicePointer mapped = 0;
+    raw.expect(driver.mem_create(&handle, kUnit, &properties, 0));
+    raw.expect(driver.mem_address_reserve(&mapped, kUnit, 0, 0, 0));
+    raw.expect(driver.mem_map(mapped, kUnit, 0, handle, 0));
 
     // A kernel that stores where nothing is, held back so that the words stand behind it.
     raw.expect(driver.stream_wait_value_64(stream, at, 1, 0));
@@ -103,18 +112,48 @@ TEST_F(DriverFaults, WorkBehindAFaultIsTakenAndNeverDone) {
     EXPECT_TRUE(gave(Status::illegal_address, status));
     EXPECT_GIVES(illegal_address, driver.stream_query(stream));
     EXPECT_GIVES(illegal_address, driver.stream_query(other));
-    // Later work is taken by all streams of the context.
-    for (const cuda_api::Stream later : {stream, other}) {
-      cuda_api::MemOp write{cuda_api::MemOpType::write_value_64, at + 72, 1, 0, 0, 0};
-      EXPECT_GIVES(success, driver.stream_write_value_64(later, at + 64, 1, 0));
-      EXPECT_GIVES(success, driver.stream_batch_mem_op(later, 1, &write, 0));
-      EXPECT_GIVES(success, driver.stream_wait_value_64(later, at, 1, 0));
-    }
     EXPECT_GIVES(illegal_address, raw.stream_synchronize(stream));
     EXPECT_GIVES(illegal_address, raw.event_synchronize(event));
+    // From now on all streams of the context refuse work, and nothing new is made.
+    for (const cuda_api::Stream later : {stream, other}) {
+      cuda_api::MemOp write{cuda_api::MemOpType::write_value_64, at + 72, 1, 0, 0, 0};
+      EXPECT_GIVES(illegal_address, driver.stream_write_value_64(later, at + 64, 1, 0));
+      EXPECT_GIVES(illegal_address, driver.stream_batch_mem_op(later, 1, &write, 0));
+      EXPECT_GIVES(illegal_address, driver.stream_wait_value_64(later, at, 1, 0));
+      EXPECT_GIVES(illegal_address, driver.event_record(event, later));
+      EXPECT_GIVES(illegal_address, driver.stream_wait_event(later, event, 0));
+      EXPECT_GIVES(illegal_address, driver.memset_d8_async(pointer(memory), 1, 16, later));
+    }
+    EXPECT_GIVES(illegal_address, kernels.fill(view, pointer(memory), 1, 1));
+    cuda_api::Event next_event = nullptr;
+    cuda_api::Stream next_stream = nullptr;
+    cuda_api::DevicePointer next_memory = 0;
+    cuda_api::Context context = nullptr;
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    EXPECT_GIVES(illegal_address, driver.event_create(&next_event, 0));
+    EXPECT_GIVES(illegal_address, driver.stream_create(&next_stream, 0));
+    EXPECT_GIVES(illegal_address, raw.mem_alloc(&next_memory, kBytes));
+    EXPECT_GIVES(illegal_address, driver.mem_get_info(&free_bytes, &total_bytes));
+    EXPECT_GIVES(illegal_address, driver.stream_get_ctx(stream, &context));
+    EXPECT_GIVES(illegal_address, driver.mem_host_get_device_pointer(&at, page, 0));
+    // What belongs to no context goes on: memory can still be unmapped and given back.
+    cuda_api::Graph graph = nullptr;
+    cuda_api::GraphExec exec = nullptr;
+    EXPECT_GIVES(success, driver.graph_create(&graph, 0));
+    EXPECT_GIVES(illegal_address, driver.graph_instantiate(&exec, graph, 0));
+    EXPECT_GIVES(success, driver.graph_destroy(graph));
+    unsigned type = 0;
+    EXPECT_GIVES(success, driver.pointer_get_attribute(
+                              &type, cuda_api::PointerAttribute::memory_type, pointer(memory)));
+    EXPECT_GIVES(success, driver.mem_unmap(mapped, kUnit));
+    EXPECT_GIVES(success, driver.mem_address_free(mapped, kUnit));
+    EXPECT_GIVES(success, driver.mem_release(handle));
+    EXPECT_GIVES(illegal_address, driver.event_destroy(event));
+    EXPECT_GIVES(illegal_address, driver.mem_host_unregister(page));
+    EXPECT_GIVES(illegal_address, raw.mem_free(pointer(memory)));
     EXPECT_EQ(words[8].load(), 0U);
     EXPECT_EQ(words[9].load(), 0U);
-    static_cast<void>(memory);
     end_child(HasFailure() ? ChildProcess::kFailedExpectation : 0);
   });
   const int end = child.wait();

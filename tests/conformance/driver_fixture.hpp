@@ -95,6 +95,7 @@ class DriverRules : public CudaBackend {
     if (!backend_) return;
     page_.emplace(*backend_);
     static_cast<void>(raw().stream());  // makes the context current
+    raw().expect(driver().mem_host_get_device_pointer(&words_, &(*page_)[0], 0));
     raw().expect(driver().stream_create(&beat_stream_, cuda_api::kStreamNonBlocking));
     watchdog_.emplace([this] { open(WordPage::kFarAhead); });
   }
@@ -117,9 +118,7 @@ class DriverRules : public CudaBackend {
   }
   /// Of a word of the page, for the GPU.
   [[nodiscard]] cuda_api::DevicePointer address(std::uint32_t word) const {
-    cuda_api::DevicePointer found = 0;
-    raw().expect(driver().mem_host_get_device_pointer(&found, &(*page_)[word], 0));
-    return found;
+    return words_ + word * sizeof(std::uint64_t);
   }
   [[nodiscard]] std::atomic<std::uint64_t>& word(std::uint32_t index) const {
     return (*page_)[index];
@@ -127,7 +126,7 @@ class DriverRules : public CudaBackend {
   void open(std::uint64_t value) const { word(kGate).store(value, std::memory_order_release); }
 
   /// Lets the GPU do something in a stream of its own and waits until it is seen, `count` times:
-  /// by then it has looked at its other streams as well, and a thread that can go on has gone on.
+  /// by then it has looked at its other streams as well.
   void let_time_pass(int count = 100) {
     for (int i = 0; i < count; ++i) {
       raw().expect(driver().stream_write_value_64(beat_stream_, address(kBeat), ++beat_, 0));
@@ -135,7 +134,18 @@ class DriverRules : public CudaBackend {
     }
   }
 
+  /// Asks the driver so often that a call of another thread that did not stop has returned: the
+  /// queries are not among what stays behind one that stopped.
+  static void let_calls_pass() {
+    const cuda_api::Stream other = raw_stream(raw().other_stream());
+    for (int i = 0; i < 50'000; ++i) {
+      const cuda_api::Status status = driver().stream_query(other);
+      if (status != cuda_api::Status::not_ready) raw().expect(status);
+    }
+  }
+
   std::optional<WordPage> page_;
+  cuda_api::DevicePointer words_ = 0;
   cuda_api::Stream beat_stream_ = nullptr;
   std::uint64_t beat_ = 0;
   std::optional<Watchdog> watchdog_;

@@ -208,26 +208,52 @@ TEST_F(DriverGraphs, AnExecutableMayGoWhileItsLaunchIsUnderWay) {
   EXPECT_EQ(target(), bytes_of(1));
 }
 
-TEST_F(DriverGraphs, ACopyKeepsToOneKindOfSource) {
-  const auto imported =
-      backend_->import_memory(exported_->export_memory().value(), kBytes, os::Access::read_only)
+// Three kinds: memory of the virtual memory calls, such memory that is mapped for reading only, and
+// everything else.
+TEST_F(DriverGraphs, ACopyKeepsItsKindsOfMemory) {
+  const auto other = filled(2);
+  const auto writable =
+      backend_->import_memory(other->export_memory().value(), kBytes, os::Access::read_write)
+          .value();
+  const auto readable =
+      backend_->import_memory(other->export_memory().value(), kBytes, os::Access::read_only)
           .value();
   std::byte* const allocated = raw().allocate(kBytes);
   void* pinned = nullptr;
   cuda_api::DevicePointer managed = 0;
   raw().expect(raw().mem_host_alloc(&pinned, kBytes, 0));
   raw().expect(raw().mem_alloc_managed(&managed, kBytes, cuda_api::kManagedGlobal));
+  struct Kind {
+    const char* name;
+    const void* address;
+    int number;
+  };
+  const std::array<Kind, 7> kinds{{{"own", exported_->data(), 0},
+                                   {"another", other->data(), 0},
+                                   {"import for writing", writable->data(), 0},
+                                   {"import for reading", readable->data(), 1},
+                                   {"cuMemAlloc", allocated, 2},
+                                   {"managed", reinterpret_cast<const void*>(managed), 2},
+                                   {"pinned", pinned, 2}}};
   std::array<MemOp, 1> words{write(kDone, 1)};
+  for (const Kind& first : kinds) {
+    for (const Kind& second : kinds) {
+      SCOPED_TRACE(std::string(first.name) + ", then " + second.name);
+      const Status wanted = first.number == second.number ? Status::success : Status::invalid_value;
+      {
+        const CopyGraph graph(copy_from(first.address), words);
+        EXPECT_TRUE(gave(wanted, graph.set_copy(copy_from(second.address))));
+      }
+      if (first.number == 1 || second.number == 1) continue;  // is no target
+      const CopyGraph graph(copy_of(pointer(first.address), pointer(target_->data())), words);
+      EXPECT_TRUE(
+          gave(wanted, graph.set_copy(copy_of(pointer(second.address), pointer(target_->data())))));
+    }
+  }
   {
-    const auto other = filled(2);
     const CopyGraph graph(copy_from(exported_->data()), words);
-    EXPECT_GIVES(success, graph.set_copy(copy_from(other->data())));
-    EXPECT_GIVES(success, graph.set_copy(copy_from(imported->data())));
-    EXPECT_GIVES(invalid_value, graph.set_copy(copy_from(allocated)));
-    EXPECT_GIVES(invalid_value, graph.set_copy(copy_from(pinned)));
-    EXPECT_GIVES(invalid_value, graph.set_copy(copy_from(reinterpret_cast<const void*>(managed))));
-    // What was refused changed nothing.
-    EXPECT_GIVES(success, graph.launch(stream()));
+    EXPECT_GIVES(invalid_value, graph.set_copy(copy_from(readable->data())));
+    EXPECT_GIVES(success, graph.launch(stream()));  // what was refused changed nothing
     raw().finish(raw().stream());
     EXPECT_EQ(target(), bytes_of(1));
   }

@@ -50,7 +50,6 @@ Status allocate_host(void** address, std::uint64_t size_bytes, unsigned flags) n
     return Status::invalid_value;
   }
   const std::uint32_t context = index_of(*current_context());
-  if (const Status fault = fault_of(context); fault != Status::success) return fault;
   Range* range = add_range();
   void* memory = range == nullptr ? nullptr : map_host_memory(round_up(size_bytes, kPageBytes));
   if (memory == nullptr) return Status::out_of_memory;
@@ -83,13 +82,10 @@ void free_range(Range& range) noexcept {
 
 Status cuMemAlloc_v2(api::DevicePointer* address, std::size_t size) {
   return enter(
-      FunctionId::cuMemAlloc_v2, Needs::context,
+      FunctionId::cuMemAlloc_v2, Needs::healthy,
       [&] {
         if (address == nullptr || size == 0) return Status::invalid_value;
         const Context& context = *current_context();
-        if (const Status fault = fault_of(index_of(context)); fault != Status::success) {
-          return fault;
-        }
         // A size near the end of the numbers cannot be rounded up.
         if (size > device_memory_bytes()) return Status::out_of_memory;
         Memory* memory = nullptr;
@@ -145,13 +141,12 @@ Status cuMemFree_v2(api::DevicePointer address) {
 
 Status cuMemAllocManaged(api::DevicePointer* address, std::size_t size, unsigned flags) {
   return enter(
-      FunctionId::cuMemAllocManaged, Needs::context,
+      FunctionId::cuMemAllocManaged, Needs::healthy,
       [&] {
         if (address == nullptr || size == 0 || (flags != 1 && flags != 2)) {
           return Status::invalid_value;
         }
         const std::uint32_t context = index_of(*current_context());
-        if (const Status fault = fault_of(context); fault != Status::success) return fault;
         Range* range = add_range();
         void* memory = range == nullptr ? nullptr : map_host_memory(round_up(size, kPageBytes));
         if (memory == nullptr) return Status::out_of_memory;
@@ -168,13 +163,13 @@ Status cuMemAllocManaged(api::DevicePointer* address, std::size_t size, unsigned
 
 Status cuMemAllocHost_v2(void** address, std::size_t size) {
   return enter(
-      FunctionId::cuMemAllocHost_v2, Needs::context,
+      FunctionId::cuMemAllocHost_v2, Needs::healthy,
       [&] { return allocate_host(address, size, 0); }, out(address), size);
 }
 
 Status cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
   return enter(
-      FunctionId::cuMemHostAlloc, Needs::context,
+      FunctionId::cuMemHostAlloc, Needs::healthy,
       [&] { return allocate_host(address, size, flags); }, out(address), size, flags);
 }
 
@@ -196,7 +191,7 @@ Status cuMemFreeHost(void* address) {
 
 Status cuMemHostGetFlags(unsigned* flags, void* address) {
   return enter(
-      FunctionId::cuMemHostGetFlags, Needs::context,
+      FunctionId::cuMemHostGetFlags, Needs::healthy,
       [&] {
         const Range* range = find_range(reinterpret_cast<std::uintptr_t>(address), 1);
         if (flags == nullptr || range == nullptr || range->kind != RangeKind::host) {
@@ -210,14 +205,13 @@ Status cuMemHostGetFlags(unsigned* flags, void* address) {
 
 Status cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
   return enter(
-      FunctionId::cuMemHostRegister_v2, Needs::context,
+      FunctionId::cuMemHostRegister_v2, Needs::healthy,
       [&] {
         const auto base = reinterpret_cast<std::uintptr_t>(address);
         if (address == nullptr || size == 0 || (flags & ~kRegisterFlagsKnown) != 0) {
           return Status::invalid_value;
         }
         const std::uint32_t context = index_of(*current_context());
-        if (const Status fault = fault_of(context); fault != Status::success) return fault;
         bool is_registered = false;
         for_each_range([&](const Range& range) {
           is_registered |= range.base < base + size && base < range.base + range.size_bytes;
@@ -271,7 +265,7 @@ Status cuMemHostUnregister(void* address) {
 Status cuMemHostGetDevicePointer_v2(api::DevicePointer* device_address, void* address,
                                     unsigned flags) {
   return enter(
-      FunctionId::cuMemHostGetDevicePointer_v2, Needs::context,
+      FunctionId::cuMemHostGetDevicePointer_v2, Needs::healthy,
       [&] {
         const auto value = reinterpret_cast<std::uintptr_t>(address);
         const Range* range = find_range(value, 1);

@@ -274,6 +274,8 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
       BAD(cuGraphExecDestroy, invalid_value, no_exec),
       BAD(cuGraphExecMemcpyNodeSetParams, invalid_value, no_exec, no_node, &copy, nullptr),
       BAD(cuGraphExecBatchMemOpNodeSetParams, invalid_value, no_exec, no_node, &batch),
+      BAD(cuGraphExecEventRecordNodeSetEvent, invalid_value, no_exec, no_node, no_event),
+      BAD(cuGraphExecEventWaitNodeSetEvent, invalid_value, no_exec, no_node, no_event),
       BAD(cuGraphUpload, invalid_value, no_exec, device.stream),
       BAD(cuGraphLaunch, invalid_value, no_exec, device.stream),
       BAD(cuModuleLoadData, invalid_ptx, &module, "no PTX"),

@@ -99,10 +99,15 @@ Status Call::begin() noexcept {
   if (device_state.stop.load()) return Status::deinitialized;
   driver_lock.lock();
   Status status = planted(function_, number);
-  if (status == Status::success && needs_ == Needs::context && current_context() == nullptr) {
-    // A thread may have a context current that is gone.
-    status = current_context_handle() == nullptr ? Status::invalid_context
-                                                 : Status::context_is_destroyed;
+  if (status == Status::success && (needs_ == Needs::context || needs_ == Needs::healthy)) {
+    const Context* context = current_context();
+    if (context == nullptr) {
+      // A thread may have a context current that is gone.
+      status = current_context_handle() == nullptr ? Status::invalid_context
+                                                   : Status::context_is_destroyed;
+    } else if (needs_ == Needs::healthy) {
+      status = fault_of(index_of(*context));
+    }
   }
   if (status != Status::success) driver_lock.unlock();
   return status;

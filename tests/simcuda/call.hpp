@@ -18,8 +18,9 @@ enum class FunctionId : std::uint16_t {
       count
 };
 
-/// What must hold before a function does anything. `nothing` takes no lock either.
-enum class Needs : std::uint8_t { nothing, start, initialized, context };
+/// What must hold before a function does anything. `nothing` takes no lock either; `context` is a
+/// current one, and `healthy` one that met no fault.
+enum class Needs : std::uint8_t { nothing, start, initialized, context, healthy };
 
 /// One call while it runs.
 class Call {

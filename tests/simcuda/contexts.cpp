@@ -170,6 +170,7 @@ Status cuCtxDestroy_v2(api::Context context) {
   return enter(
       FunctionId::cuCtxDestroy_v2, Needs::initialized,
       [&] {
+        if (context == nullptr) return Status::invalid_value;
         Context* found = find_context(context);
         if (found == nullptr || found->is_primary) return Status::invalid_context;
         // In other threads it stays current, and what they call says that it is destroyed.
@@ -243,13 +244,13 @@ Status cuCtxGetDevice(api::Device* device) {
 }
 
 Status cuCtxSynchronize() {
-  return enter(FunctionId::cuCtxSynchronize, Needs::context,
+  return enter(FunctionId::cuCtxSynchronize, Needs::healthy,
                [] { return synchronize_context(index_of(*current_context())); });
 }
 
 Status cuCtxEnablePeerAccess(api::Context peer, unsigned flags) {
   return enter(
-      FunctionId::cuCtxEnablePeerAccess, Needs::context,
+      FunctionId::cuCtxEnablePeerAccess, Needs::healthy,
       [&] {
         const Context* other = find_context(peer);
         Context& mine = *current_context();
@@ -269,7 +270,7 @@ Status cuCtxEnablePeerAccess(api::Context peer, unsigned flags) {
 
 Status cuCtxDisablePeerAccess(api::Context peer) {
   return enter(
-      FunctionId::cuCtxDisablePeerAccess, Needs::context,
+      FunctionId::cuCtxDisablePeerAccess, Needs::healthy,
       [&] {
         const Context* other = find_context(peer);
         Context& mine = *current_context();

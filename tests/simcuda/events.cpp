@@ -19,7 +19,7 @@ Status state_of(const Event& event) noexcept {
 
 Status cuEventCreate(api::Event* event, unsigned flags) {
   return enter(
-      FunctionId::cuEventCreate, Needs::context,
+      FunctionId::cuEventCreate, Needs::healthy,
       [&] {
         if (event == nullptr || (flags & ~(kBlockingSync | api::kEventDisableTiming)) != 0) {
           return (flags & kInterprocess) != 0 ? Status::not_supported : Status::invalid_value;
@@ -49,7 +49,7 @@ Status cuEventDestroy_v2(api::Event event) {
 
 Status cuEventRecord(api::Event event, api::Stream stream) {
   return enter(
-      FunctionId::cuEventRecord, Needs::context,
+      FunctionId::cuEventRecord, Needs::healthy,
       [&] {
         if (driver.events.find(event) == nullptr) return Status::invalid_handle;
         Submission submission;
@@ -75,7 +75,7 @@ Status cuEventRecord(api::Event event, api::Stream stream) {
 
 Status cuEventQuery(api::Event event) {
   return enter(
-      FunctionId::cuEventQuery, Needs::context,
+      FunctionId::cuEventQuery, Needs::healthy,
       [&] {
         const Event* found = driver.events.find(event);
         if (found == nullptr) return Status::invalid_handle;
@@ -88,7 +88,7 @@ Status cuEventQuery(api::Event event) {
 
 Status cuEventSynchronize(api::Event event) {
   return enter(
-      FunctionId::cuEventSynchronize, Needs::context,
+      FunctionId::cuEventSynchronize, Needs::healthy,
       [&] {
         const Event* found = driver.events.find(event);
         if (found == nullptr) return Status::invalid_handle;
@@ -103,7 +103,7 @@ Status cuEventSynchronize(api::Event event) {
 
 Status cuEventElapsedTime(float* milliseconds, api::Event start, api::Event end) {
   return enter(
-      FunctionId::cuEventElapsedTime, Needs::context,
+      FunctionId::cuEventElapsedTime, Needs::healthy,
       [&] {
         if (milliseconds == nullptr) return Status::invalid_value;
         const Event* first = driver.events.find(start);
@@ -126,7 +126,7 @@ Status cuEventElapsedTime(float* milliseconds, api::Event start, api::Event end)
 
 Status cuStreamWaitEvent(api::Stream stream, api::Event event, unsigned flags) {
   return enter(
-      FunctionId::cuStreamWaitEvent, Needs::context,
+      FunctionId::cuStreamWaitEvent, Needs::healthy,
       [&] {
         if (flags > 1) return Status::invalid_value;
         if (driver.events.find(event) == nullptr) return Status::invalid_handle;

@@ -32,6 +32,12 @@ Context* context_for(api::Context handle) noexcept {
   return handle == nullptr ? current_context() : find_context(handle);
 }
 
+/// The same for a node that is made: invalid_context, or the context's fault.
+Status find_owner(api::Context handle, Context*& owner) noexcept {
+  owner = context_for(handle);
+  return owner == nullptr ? Status::invalid_context : fault_of(index_of(*owner));
+}
+
 /// Adds a node to a graph once all that can be wrong with it was looked at.
 Status add_node(api::GraphNode* handle, api::Graph graph_handle, const api::GraphNode* dependencies,
                 std::size_t count, const Node& wanted, std::span<const api::MemOp> words) noexcept {
@@ -69,25 +75,25 @@ Status to_fill(const MemsetNodeParameters& parameters, Fill& fill) noexcept {
   return Status::success;
 }
 
-SourceKind kind_of(std::uint64_t source) noexcept {
-  const Range* range = find_range(source, 1);
-  if (range == nullptr) return SourceKind::pageable;
-  switch (range->kind) {
-    case RangeKind::device:
-      return range->context == kNoRange ? SourceKind::mapped : SourceKind::allocated;
-    case RangeKind::managed:
-      return SourceKind::managed;
-    case RangeKind::host:
-    case RangeKind::registered:
-      break;
-  }
-  return SourceKind::pinned;
+EndKind kind_of(std::uint64_t address, int device) noexcept {
+  const Range* range = find_range(address, 1);
+  const bool is_mapping =
+      range != nullptr && range->kind == RangeKind::device && range->context == kNoRange;
+  if (!is_mapping) return EndKind::plain;
+  const auto access =
+      static_cast<api::AccessFlags>(range->access[static_cast<std::size_t>(device)].load());
+  return access == api::AccessFlags::read ? EndKind::mapped_for_reading : EndKind::mapped;
+}
+
+CopyEnds kinds_of(const Copy& copy, int device) noexcept {
+  return {kind_of(copy.source, device), kind_of(copy.target, device)};
 }
 
 /// A node's parameters as a BatchMemOpNodeParameters gives them.
 Status check_batch(const api::BatchMemOpNodeParameters& parameters) noexcept {
-  const Context* context = context_for(parameters.context);
-  if (context == nullptr) return Status::invalid_context;
+  Context* context = nullptr;
+  const Status status = find_owner(parameters.context, context);
+  if (status != Status::success) return status;
   if (parameters.operations == nullptr || parameters.flags != 0) return Status::invalid_value;
   return check_words({parameters.operations, parameters.count}, context->device);
 }
@@ -254,15 +260,16 @@ Status cuGraphAddMemcpyNode(api::GraphNode* node, api::Graph graph,
       FunctionId::cuGraphAddMemcpyNode, Needs::initialized,
       [&] {
         if (copy == nullptr) return Status::invalid_value;
-        const Context* owner = context_for(context);
-        if (owner == nullptr) return Status::invalid_context;
+        Context* owner = nullptr;
+        Status status = find_owner(context, owner);
+        if (status != Status::success) return status;
         Node wanted;
         wanted.kind = NodeKind::copy;
         wanted.context = context;
-        Status status = to_copy(*copy, wanted.copy);
+        status = to_copy(*copy, wanted.copy);
         if (status == Status::success) status = check_copy(wanted.copy, owner->device);
         if (status != Status::success) return status;
-        wanted.source_kind = kind_of(wanted.copy.source);
+        wanted.ends = kinds_of(wanted.copy, owner->device);
         return add_node(node, graph, dependencies, count, wanted, {});
       },
       out(node), graph, count, copy, context);
@@ -275,12 +282,13 @@ Status cuGraphAddMemsetNode(api::GraphNode* node, api::Graph graph,
       FunctionId::cuGraphAddMemsetNode, Needs::initialized,
       [&] {
         if (parameters == nullptr) return Status::invalid_value;
-        const Context* owner = context_for(context);
-        if (owner == nullptr) return Status::invalid_context;
+        Context* owner = nullptr;
+        Status status = find_owner(context, owner);
+        if (status != Status::success) return status;
         Node wanted;
         wanted.kind = NodeKind::fill;
         wanted.context = context;
-        Status status = to_fill(*parameters, wanted.fill);
+        status = to_fill(*parameters, wanted.fill);
         if (status == Status::success) status = check_fill(wanted.fill, owner->device);
         if (status != Status::success) return status;
         return add_node(node, graph, dependencies, count, wanted, {});
@@ -342,6 +350,10 @@ Status cuGraphInstantiateWithFlags(api::GraphExec* exec, api::Graph graph,
       [&] {
         const Graph* found = graphs.find(graph);
         if (exec == nullptr || found == nullptr || flags != 0) return Status::invalid_value;
+        const Context* current = current_context();
+        if (current != nullptr && fault_of(index_of(*current)) != Status::success) {
+          return fault_of(index_of(*current));
+        }
         GraphExec* made = execs.add();
         if (made == nullptr) return Status::out_of_memory;
         const Status status = instantiate(*found, *made);
@@ -383,8 +395,8 @@ Status cuGraphExecMemcpyNodeSetParams(api::GraphExec exec, api::GraphNode node,
         Status status = to_copy(*copy, wanted);
         if (status == Status::success) status = check_copy(wanted, owner->device);
         if (status != Status::success) return status;
-        // Neither the kind of a side or of the source nor the context can be changed.
-        if (kind_of(wanted.source) != target->source_kind ||
+        // Neither the kind of a side or of its memory nor the context can be changed.
+        if (kinds_of(wanted, owner->device) != target->ends ||
             wanted.source_side != target->copy.source_side ||
             wanted.target_side != target->copy.target_side ||
             owner != context_for(target->context)) {
@@ -417,9 +429,36 @@ Status cuGraphExecBatchMemOpNodeSetParams(api::GraphExec exec, api::GraphNode no
       exec, node, parameters);
 }
 
+namespace {
+/// Later launches record, or wait for, another event.
+Status set_event(api::GraphExec exec, api::GraphNode node, api::Event event,
+                 NodeKind kind) noexcept {
+  GraphExec* found = execs.find(exec);
+  if (found == nullptr || driver.events.find(event) == nullptr) return Status::invalid_value;
+  Node* target = exec_node(*found, node, kind);
+  if (target == nullptr) return Status::invalid_value;
+  target->event = event;
+  return Status::success;
+}
+}  // namespace
+
+Status cuGraphExecEventRecordNodeSetEvent(api::GraphExec exec, api::GraphNode node,
+                                          api::Event event) {
+  return enter(
+      FunctionId::cuGraphExecEventRecordNodeSetEvent, Needs::initialized,
+      [&] { return set_event(exec, node, event, NodeKind::event_record); }, exec, node, event);
+}
+
+Status cuGraphExecEventWaitNodeSetEvent(api::GraphExec exec, api::GraphNode node,
+                                        api::Event event) {
+  return enter(
+      FunctionId::cuGraphExecEventWaitNodeSetEvent, Needs::initialized,
+      [&] { return set_event(exec, node, event, NodeKind::event_wait); }, exec, node, event);
+}
+
 Status cuGraphUpload(api::GraphExec exec, api::Stream stream) {
   return enter(
-      FunctionId::cuGraphUpload, Needs::context,
+      FunctionId::cuGraphUpload, Needs::healthy,
       [&] {
         if (execs.find(exec) == nullptr) return Status::invalid_value;
         // The upload takes its turn in the stream, like a launch of nothing.
@@ -435,7 +474,7 @@ Status cuGraphUpload(api::GraphExec exec, api::Stream stream) {
 
 Status cuGraphLaunch(api::GraphExec exec, api::Stream stream) {
   return enter(
-      FunctionId::cuGraphLaunch, Needs::context, [&] { return launch(exec, stream); }, exec,
+      FunctionId::cuGraphLaunch, Needs::healthy, [&] { return launch(exec, stream); }, exec,
       stream);
 }
 

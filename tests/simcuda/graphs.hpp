@@ -10,8 +10,15 @@ namespace vramlink::simcuda {
 
 enum class NodeKind : std::uint8_t { empty, copy, fill, event_record, event_wait, words };
 
-/// What the source of a copy was when its graph was made; an update keeps to it.
-enum class SourceKind : std::uint8_t { pageable, mapped, allocated, managed, pinned };
+/// What an end of a copy was when its graph was made; an update keeps to it. `plain` is all that is
+/// no memory of the virtual memory calls.
+enum class EndKind : std::uint8_t { plain, mapped, mapped_for_reading };
+struct CopyEnds {
+  EndKind source = EndKind::plain;
+  EndKind target = EndKind::plain;
+
+  friend bool operator==(const CopyEnds&, const CopyEnds&) = default;
+};
 
 inline constexpr std::uint32_t kNodeMax = 4096;
 
@@ -23,7 +30,7 @@ struct Node {
   std::uint64_t owner = 0;        ///< the handle of the graph or executable
   api::Context context = nullptr;
   Copy copy;
-  SourceKind source_kind = SourceKind::pageable;  ///< of the copy
+  CopyEnds ends;  ///< of the copy
   Fill fill;
   api::Event event = nullptr;
   std::uint32_t word_count = 0;  ///< in node_words, at the node's index

@@ -209,6 +209,58 @@ TEST_F(Graphs, OtherNodesRunInTheirOrder) {
   EXPECT_EQ(ledger().graph_execs, 0U);
 }
 
+// A graph that waits for one event, then records another.
+TEST_F(Graphs, EventsOfAnExecutableCanBeExchanged) {
+  api::Event other = nullptr;
+  api::Event recorded = nullptr;
+  api::Event other_recorded = nullptr;
+  for (api::Event* event : {&other, &recorded, &other_recorded}) {
+    EXPECT_STATUS(success, cuEventCreate(event, api::kEventDisableTiming));
+  }
+  api::Graph graph = nullptr;
+  api::GraphExec exec = nullptr;
+  api::GraphNode wait = nullptr;
+  api::GraphNode record = nullptr;
+  EXPECT_STATUS(success, cuGraphCreate(&graph, 0));
+  EXPECT_STATUS(success, cuGraphAddEventWaitNode(&wait, graph, nullptr, 0, event_));
+  EXPECT_STATUS(success, cuGraphAddEventRecordNode(&record, graph, &wait, 1, recorded));
+  EXPECT_STATUS(success, cuGraphInstantiateWithFlags(&exec, graph, 0));
+  // One event is held back by word 0, the other one by word 1.
+  std::array<api::Stream, 2> streams{};
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    EXPECT_STATUS(success, cuStreamCreate(&streams[i], api::kStreamNonBlocking));
+    EXPECT_STATUS(success, cuStreamWaitValue64_v2(streams[i], page_.address(i), 1, 0));
+    EXPECT_STATUS(success, cuEventRecord(i == 0 ? event_ : other, streams[i]));
+  }
+  EXPECT_STATUS(success, cuGraphExecEventWaitNodeSetEvent(exec, wait, other));
+  EXPECT_STATUS(success, cuGraphExecEventRecordNodeSetEvent(exec, record, other_recorded));
+  EXPECT_STATUS(success, cuGraphLaunch(exec, device_.stream));
+  // This launch keeps what it has.
+  EXPECT_STATUS(success, cuGraphExecEventWaitNodeSetEvent(exec, wait, event_));
+  EXPECT_STATUS(success, cuGraphExecEventRecordNodeSetEvent(exec, record, recorded));
+  let_device_look();
+  EXPECT_STATUS(not_ready, cuEventQuery(other_recorded));
+  EXPECT_STATUS(success, cuEventQuery(recorded));  // never recorded
+  page_[1].store(1);
+  EXPECT_STATUS(success, cuEventSynchronize(other_recorded));
+  EXPECT_STATUS(success, cuGraphLaunch(exec, device_.stream));
+  let_device_look();
+  EXPECT_STATUS(not_ready, cuEventQuery(recorded));
+  EXPECT_STATUS(success, cuEventQuery(other_recorded));
+  page_[0].store(1);
+  EXPECT_STATUS(success, cuEventSynchronize(recorded));
+
+  EXPECT_STATUS(invalid_value, cuGraphExecEventWaitNodeSetEvent(exec, record, other));
+  EXPECT_STATUS(invalid_value, cuGraphExecEventRecordNodeSetEvent(exec, wait, other));
+  EXPECT_STATUS(success, cuGraphExecDestroy(exec));
+  EXPECT_STATUS(success, cuGraphDestroy(graph));
+  for (const api::Event event : {other, recorded, other_recorded}) {
+    EXPECT_STATUS(success, cuEventDestroy_v2(event));
+  }
+  EXPECT_STATUS(invalid_value, cuGraphExecEventWaitNodeSetEvent(exec, wait, event_));
+  for (const api::Stream stream : streams) EXPECT_STATUS(success, cuStreamDestroy_v2(stream));
+}
+
 TEST_F(Graphs, WhatIsNoNodeOfTheGraphIsRefused) {
   api::Graph first = nullptr;
   api::Graph second = nullptr;

@@ -189,13 +189,15 @@ TEST_F(Kernels, AWriteToAReadOnlyMappingLosesTheContext) {
   ::close(fd);
   api::Event event = nullptr;
   EXPECT_STATUS(success, cuEventCreate(&event, api::kEventDisableTiming));
+  EXPECT_STATUS(success, cuStreamWaitValue64_v2(device.stream, page.address(1), 1, 0));
   EXPECT_STATUS(success, kernels.launch_fill(device.stream, import.address(), 6, 4));
-  EXPECT_STATUS(illegal_address, cuStreamSynchronize(device.stream));
-  // Later work is taken and never performed.
+  // What stands behind it is taken and never performed.
   EXPECT_STATUS(success, cuStreamWriteValue64_v2(device.stream, page.address(0), 1, 0));
   EXPECT_STATUS(success, cuMemsetD8Async(memory.address(), 1, 16, device.stream));
   EXPECT_STATUS(success, cuEventRecord(event, device.stream));
   EXPECT_STATUS(success, kernels.launch_fill(device.stream, memory.address(), 6, 4));
+  page[1].store(1);
+  EXPECT_STATUS(illegal_address, cuStreamSynchronize(device.stream));
   EXPECT_STATUS(illegal_address, cuEventQuery(event));
   EXPECT_STATUS(illegal_address, cuStreamQuery(device.stream));
   EXPECT_STATUS(illegal_address, cuCtxSynchronize());

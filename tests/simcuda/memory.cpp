@@ -433,13 +433,10 @@ Status cuMemRetainAllocationHandle(api::MemoryHandle* handle, void* address) {
 
 Status cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
   return enter(
-      FunctionId::cuMemGetInfo_v2, Needs::context,
+      FunctionId::cuMemGetInfo_v2, Needs::healthy,
       [&] {
         if (free_bytes == nullptr || total_bytes == nullptr) return Status::invalid_value;
         const Context& context = *current_context();
-        if (const Status fault = fault_of(index_of(context)); fault != Status::success) {
-          return fault;
-        }
         *total_bytes = device_memory_bytes();
         const std::uint64_t held_bytes = bytes_held(device_settings(context.device).number);
         *free_bytes = held_bytes < *total_bytes ? *total_bytes - held_bytes : 0;

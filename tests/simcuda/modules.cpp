@@ -89,7 +89,7 @@ void remove_modules_of(std::uint32_t context) noexcept {
 
 Status cuModuleLoadData(Module* module, const void* image) {
   return enter(
-      FunctionId::cuModuleLoadData, Needs::context,
+      FunctionId::cuModuleLoadData, Needs::healthy,
       [&] {
         if (module == nullptr || image == nullptr) return Status::invalid_value;
         const api::Context owner = current_context_handle();
@@ -116,15 +116,16 @@ Status cuModuleUnload(Module module) {
       [&] {
         LoadedModule* found = modules.find(module);
         if (found == nullptr) return Status::invalid_handle;
+        const Status fault = fault_of(found->context);
         unload(*found);
-        return Status::success;
+        return fault;
       },
       module);
 }
 
 Status cuModuleGetFunction(Function* function, Module module, const char* name) {
   return enter(
-      FunctionId::cuModuleGetFunction, Needs::context,
+      FunctionId::cuModuleGetFunction, Needs::healthy,
       [&] {
         if (function == nullptr || name == nullptr) return Status::invalid_value;
         const LoadedModule* found = modules.find(module);
@@ -146,7 +147,7 @@ Status cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsig
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                       api::Stream stream, void** parameters, void** extra) {
   return enter(
-      FunctionId::cuLaunchKernel, Needs::context,
+      FunctionId::cuLaunchKernel, Needs::healthy,
       [&] {
         const std::uint64_t threads = std::uint64_t{block_x} * block_y * block_z;
         if (grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 || threads > 1024 ||

@@ -204,20 +204,20 @@ Status submit_word(const api::MemOp& operation, api::Stream stream) noexcept {
 
 Status copy_call(FunctionId function, const Copy& copy, api::Stream stream, Wait wait) noexcept {
   return enter(
-      function, Needs::context, [&] { return submit_copy(copy, stream, wait); },
+      function, Needs::healthy, [&] { return submit_copy(copy, stream, wait); },
       reinterpret_cast<const void*>(copy.target), reinterpret_cast<const void*>(copy.source),
       copy.size_bytes, stream);
 }
 
 Status fill_call(FunctionId function, const Fill& fill, api::Stream stream, Wait wait) noexcept {
   return enter(
-      function, Needs::context, [&] { return submit_fill(fill, stream, wait); },
+      function, Needs::healthy, [&] { return submit_fill(fill, stream, wait); },
       reinterpret_cast<const void*>(fill.target), fill.value, fill.count, stream);
 }
 
 Status word_call(FunctionId function, const api::MemOp& operation, api::Stream stream) noexcept {
   return enter(
-      function, Needs::context, [&] { return submit_word(operation, stream); }, stream,
+      function, Needs::healthy, [&] { return submit_word(operation, stream); }, stream,
       reinterpret_cast<const void*>(operation.address), operation.value, operation.flags);
 }
 
@@ -258,7 +258,7 @@ Status cuMemcpyPeerAsync(api::DevicePointer target, api::Context target_context,
                          api::DevicePointer source, api::Context source_context, std::size_t size,
                          api::Stream stream) {
   return enter(
-      FunctionId::cuMemcpyPeerAsync, Needs::context,
+      FunctionId::cuMemcpyPeerAsync, Needs::healthy,
       [&] {
         const Context* to = find_context(target_context);
         const Context* from = find_context(source_context);
@@ -349,7 +349,7 @@ Status cuStreamWaitValue32_v2(api::Stream stream, api::DevicePointer address, st
 Status cuStreamBatchMemOp_v2(api::Stream stream, unsigned count, api::MemOp* operations,
                              unsigned flags) {
   return enter(
-      FunctionId::cuStreamBatchMemOp_v2, Needs::context,
+      FunctionId::cuStreamBatchMemOp_v2, Needs::healthy,
       [&] {
         if (operations == nullptr || count == 0 || count > kBatchMax || flags != 0) {
           return Status::invalid_value;

@@ -120,7 +120,7 @@ Status cuPointerGetAttributes(unsigned count, api::PointerAttribute* attributes,
 Status cuMemGetAddressRange_v2(api::DevicePointer* base, std::size_t* size,
                                api::DevicePointer address) {
   return enter(
-      FunctionId::cuMemGetAddressRange_v2, Needs::context,
+      FunctionId::cuMemGetAddressRange_v2, Needs::healthy,
       [&] {
         const Range* range = find_range(address, 1);
         if (range == nullptr) return Status::not_found;

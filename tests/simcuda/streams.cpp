@@ -100,7 +100,8 @@ Status find_stream(api::Stream handle, StreamRef& stream) noexcept {
 
 Status Submission::begin(api::Stream handle, std::uint64_t count) noexcept {
   for (;;) {
-    const Status status = find_stream(handle, stream_);
+    Status status = find_stream(handle, stream_);
+    if (status == Status::success) status = fault_of(stream_.context);
     if (status != Status::success) return status;
     // Room for the waits between the default stream and the others as well.
     std::uint64_t needed = count + 1;
@@ -190,13 +191,10 @@ Status block_while_busy(std::uint32_t context) noexcept {
 
 Status cuStreamCreate(api::Stream* stream, unsigned flags) {
   return enter(
-      FunctionId::cuStreamCreate, Needs::context,
+      FunctionId::cuStreamCreate, Needs::healthy,
       [&] {
         if (stream == nullptr || (flags & ~kFlagsKnown) != 0) return Status::invalid_value;
         Context& context = *current_context();
-        if (const Status fault = fault_of(index_of(context)); fault != Status::success) {
-          return fault;
-        }
         return create_stream(context, flags, *stream);
       },
       out(stream), flags);
@@ -219,7 +217,7 @@ Status cuStreamDestroy_v2(api::Stream stream) {
 
 Status cuStreamQuery(api::Stream stream) {
   return enter(
-      FunctionId::cuStreamQuery, Needs::context,
+      FunctionId::cuStreamQuery, Needs::healthy,
       [&] {
         StreamRef found;
         const Status status = find_stream(stream, found);
@@ -234,7 +232,7 @@ Status cuStreamQuery(api::Stream stream) {
 
 Status cuStreamSynchronize(api::Stream stream) {
   return enter(
-      FunctionId::cuStreamSynchronize, Needs::context,
+      FunctionId::cuStreamSynchronize, Needs::healthy,
       [&] {
         StreamRef found;
         const Status status = find_stream(stream, found);
@@ -252,6 +250,7 @@ Status cuStreamGetCtx(api::Stream stream, api::Context* context) {
         StreamRef found;
         const Status status = find_stream(stream, found);
         if (status != Status::success) return status;
+        if (const Status fault = fault_of(found.context); fault != Status::success) return fault;
         *context = to_handle<api::Context>(driver.contexts, &driver.contexts.at(found.context));
         return Status::success;
       },
@@ -260,7 +259,7 @@ Status cuStreamGetCtx(api::Stream stream, api::Context* context) {
 
 Status cuStreamGetFlags(api::Stream stream, unsigned* flags) {
   return enter(
-      FunctionId::cuStreamGetFlags, Needs::context,
+      FunctionId::cuStreamGetFlags, Needs::healthy,
       [&] {
         if (flags == nullptr) return Status::invalid_value;
         StreamRef found;
