@@ -132,7 +132,7 @@ void Call::show(std::int64_t value) noexcept {
 void Call::show(const volatile void* value) noexcept {
   append(" 0x%" PRIx64, reinterpret_cast<std::uintptr_t>(value));
 }
-void Call::show_result(const char* text) noexcept {
+void Call::show_text(const char* text) noexcept {
   if (length_ >= line_.size()) return;
   const int size = std::snprintf(line_.data() + length_, line_.size() - length_, "%s", text);
   if (size > 0) length_ += static_cast<std::size_t>(size);
@@ -141,8 +141,8 @@ void Call::show_result(const char* text) noexcept {
 void Call::write_log(Status status) noexcept {
   const char* name = error_name(status);
   append(" = %" PRIu64 " ", static_cast<std::uint64_t>(status));
-  show_result(name == nullptr ? "?" : name);
-  show_result("\n");
+  show_text(name == nullptr ? "?" : name);
+  show_text("\n");
   if (length_ >= line_.size()) length_ = line_.size() - 1;
   line_[length_ - 1] = '\n';
   // Opened for each line: a descriptor that stays open would be counted as a leak of the test.
@@ -235,7 +235,7 @@ Status cuGetProcAddress_v2(const char* name, void** function, int version, std::
         const Status status = find_function(name, function, version, found);
         return found != nullptr ? Status::success : status;
       },
-      name, function, version, flags);
+      name, out(function), version, flags, out(found));
 }
 
 Status cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
@@ -245,7 +245,7 @@ Status cuGetProcAddress(const char* name, void** function, int version, std::uin
         if (name == nullptr || function == nullptr || flags > 2) return Status::invalid_value;
         return find_function(name, function, version, nullptr);
       },
-      name, function, version, flags);
+      name, out(function), version, flags);
 }
 
 }  // namespace vramlink::simcuda

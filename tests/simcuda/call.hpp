@@ -40,7 +40,7 @@ class Call {
   void show(std::uint64_t value) noexcept;
   void show(std::int64_t value) noexcept;
   void show(const volatile void* value) noexcept;
-  void show_result(const char* text) noexcept;
+  void show_text(const char* text) noexcept;
   void write_log(Status status) noexcept;
 
  private:
@@ -49,7 +49,7 @@ class Call {
   FunctionId function_;
   Needs needs_;
   std::size_t length_ = 0;
-  std::array<char, 768> line_;
+  std::array<char, 2048> line_;
 };
 
 /// An argument by which the function gives something back; the log shows what.
@@ -85,10 +85,55 @@ template <class T>
 void show_given(Call& call, Out<T> value) noexcept {
   if (value.pointer == nullptr) return;
   if constexpr (std::is_integral_v<T> || std::is_pointer_v<T> || std::is_enum_v<T>) {
-    call.show_result(" ->");
+    call.show_text(" ->");
     show_value(call, *value.pointer);
   }
 }
+
+// What is more than a number is shown by its parts (call_log.cpp).
+
+// Arguments that are lists: what a caller says is that long is shown up to a limit.
+struct Words {
+  const api::MemOp* items;
+  std::size_t count;
+};
+struct Accesses {
+  const api::AccessDescriptor* items;
+  std::size_t count;
+};
+struct Nodes {
+  const api::GraphNode* items;
+  std::size_t count;
+};
+/// Values that cuPointerGetAttribute and cuPointerGetAttributes give back.
+struct AttributeValues {
+  const api::PointerAttribute* attributes;
+  void* const* values;
+  std::size_t count;
+};
+/// Text that a function gives back.
+struct TextOut {
+  const char* text;
+};
+
+void show_value(Call& call, const char* text) noexcept;
+void show_value(Call& call, Words words) noexcept;
+void show_value(Call& call, Accesses accesses) noexcept;
+void show_value(Call& call, Nodes nodes) noexcept;
+void show_value(Call& call, AttributeValues values) noexcept;
+void show_value(Call& call, TextOut text) noexcept;
+void show_value(Call& call, const api::Location* location) noexcept;
+void show_value(Call& call, const api::AllocationProperties* properties) noexcept;
+void show_value(Call& call, const api::Memcpy3d* copy) noexcept;
+void show_value(Call& call, const MemsetNodeParameters* fill) noexcept;
+void show_value(Call& call, const api::BatchMemOpNodeParameters* batch) noexcept;
+
+// What stands behind "->".
+void show_given(Call& call, AttributeValues values) noexcept;
+void show_given(Call& call, TextOut text) noexcept;
+void show_given(Call& call, Out<api::Uuid> uuid) noexcept;
+void show_given(Call& call, Out<api::AllocationProperties> properties) noexcept;
+void show_given(Call& call, Out<float> number) noexcept;
 
 /// Runs `body` under the driver's lock as the function `function`; the rest is for the log.
 template <class Body, class... Arguments>

@@ -251,7 +251,7 @@ Status cuDeviceGetName(char* name, int size, api::Device device) {
                       device_settings(device).number);
         return Status::success;
       },
-      static_cast<const void*>(name), size, device);
+      TextOut{name}, size, device);
 }
 
 namespace {
@@ -266,13 +266,13 @@ Status get_uuid(api::Uuid* uuid, api::Device device) noexcept {
 Status cuDeviceGetUuid_v2(api::Uuid* uuid, api::Device device) {
   return enter(
       FunctionId::cuDeviceGetUuid_v2, Needs::initialized, [&] { return get_uuid(uuid, device); },
-      uuid, device);
+      out(uuid), device);
 }
 
 Status cuDeviceGetUuid(api::Uuid* uuid, api::Device device) {
   return enter(
-      FunctionId::cuDeviceGetUuid, Needs::initialized, [&] { return get_uuid(uuid, device); }, uuid,
-      device);
+      FunctionId::cuDeviceGetUuid, Needs::initialized, [&] { return get_uuid(uuid, device); },
+      out(uuid), device);
 }
 
 Status cuDeviceGetAttribute(int* value, api::DeviceAttribute attribute, api::Device device) {

@@ -65,7 +65,7 @@ Status cuGetErrorName(Status status, const char** text) {
         *text = error == nullptr ? nullptr : error->name;
         return error == nullptr ? Status::invalid_value : Status::success;
       },
-      status);
+      status, out(text));
 }
 
 Status cuGetErrorString(Status status, const char** text) {
@@ -77,7 +77,7 @@ Status cuGetErrorString(Status status, const char** text) {
         *text = error == nullptr ? nullptr : error->text;
         return error == nullptr ? Status::invalid_value : Status::success;
       },
-      status);
+      status, out(text));
 }
 
 }  // namespace vramlink::simcuda

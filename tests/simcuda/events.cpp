@@ -121,7 +121,7 @@ Status cuEventElapsedTime(float* milliseconds, api::Event start, api::Event end)
             static_cast<double>(static_cast<std::int64_t>(to_ns - from_ns)) * 1e-6);
         return Status::success;
       },
-      static_cast<const void*>(milliseconds), start, end);
+      out(milliseconds), start, end);
 }
 
 Status cuStreamWaitEvent(api::Stream stream, api::Event event, unsigned flags) {

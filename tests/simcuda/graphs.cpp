@@ -250,7 +250,8 @@ Status cuGraphAddEmptyNode(api::GraphNode* node, api::Graph graph,
                            const api::GraphNode* dependencies, std::size_t count) {
   return enter(
       FunctionId::cuGraphAddEmptyNode, Needs::initialized,
-      [&] { return add_node(node, graph, dependencies, count, {}, {}); }, out(node), graph, count);
+      [&] { return add_node(node, graph, dependencies, count, {}, {}); }, out(node), graph,
+      Nodes{dependencies, count});
 }
 
 Status cuGraphAddMemcpyNode(api::GraphNode* node, api::Graph graph,
@@ -272,7 +273,7 @@ Status cuGraphAddMemcpyNode(api::GraphNode* node, api::Graph graph,
         wanted.ends = kinds_of(wanted.copy, owner->device);
         return add_node(node, graph, dependencies, count, wanted, {});
       },
-      out(node), graph, count, copy, context);
+      out(node), graph, Nodes{dependencies, count}, copy, context);
 }
 
 Status cuGraphAddMemsetNode(api::GraphNode* node, api::Graph graph,
@@ -293,7 +294,7 @@ Status cuGraphAddMemsetNode(api::GraphNode* node, api::Graph graph,
         if (status != Status::success) return status;
         return add_node(node, graph, dependencies, count, wanted, {});
       },
-      out(node), graph, count, parameters, context);
+      out(node), graph, Nodes{dependencies, count}, parameters, context);
 }
 
 namespace {
@@ -313,7 +314,7 @@ Status cuGraphAddEventWaitNode(api::GraphNode* node, api::Graph graph,
   return enter(
       FunctionId::cuGraphAddEventWaitNode, Needs::initialized,
       [&] { return add_event(node, graph, dependencies, count, event, NodeKind::event_wait); },
-      out(node), graph, count, event);
+      out(node), graph, Nodes{dependencies, count}, event);
 }
 
 Status cuGraphAddEventRecordNode(api::GraphNode* node, api::Graph graph,
@@ -322,7 +323,7 @@ Status cuGraphAddEventRecordNode(api::GraphNode* node, api::Graph graph,
   return enter(
       FunctionId::cuGraphAddEventRecordNode, Needs::initialized,
       [&] { return add_event(node, graph, dependencies, count, event, NodeKind::event_record); },
-      out(node), graph, count, event);
+      out(node), graph, Nodes{dependencies, count}, event);
 }
 
 Status cuGraphAddBatchMemOpNode(api::GraphNode* node, api::Graph graph,
@@ -340,7 +341,7 @@ Status cuGraphAddBatchMemOpNode(api::GraphNode* node, api::Graph graph,
         return add_node(node, graph, dependencies, count, wanted,
                         {parameters->operations, parameters->count});
       },
-      out(node), graph, count, parameters);
+      out(node), graph, Nodes{dependencies, count}, parameters);
 }
 
 Status cuGraphInstantiateWithFlags(api::GraphExec* exec, api::Graph graph,

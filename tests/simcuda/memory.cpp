@@ -230,7 +230,7 @@ Status cuMemExportToShareableHandle(void* shareable, api::MemoryHandle handle, a
         *static_cast<int*>(shareable) = copy;
         return Status::success;
       },
-      static_cast<const void*>(shareable), handle, type, flags);
+      out(static_cast<const int*>(shareable)), handle, type, flags);
 }
 
 Status cuMemImportFromShareableHandle(api::MemoryHandle* handle, void* shareable,
@@ -249,7 +249,7 @@ Status cuMemImportFromShareableHandle(api::MemoryHandle* handle, void* shareable
         *handle = driver.memories.handle_of(memory);
         return Status::success;
       },
-      out(handle), shareable, type);
+      out(handle), static_cast<int>(reinterpret_cast<std::intptr_t>(shareable)), type);
 }
 
 Status cuMemAddressReserve(api::DevicePointer* address, std::size_t size, std::size_t alignment,
@@ -380,9 +380,7 @@ Status cuMemSetAccess(api::DevicePointer address, std::size_t size,
         });
         return found ? Status::success : Status::invalid_value;
       },
-      address, size, descriptors, count,
-      count > 0 && descriptors != nullptr ? descriptors->location.id : -1,
-      count > 0 && descriptors != nullptr ? descriptors->flags : api::AccessFlags::none);
+      address, size, Accesses{descriptors, count});
 }
 
 Status cuMemGetAccess(unsigned long long* flags, const api::Location* location,
@@ -412,7 +410,7 @@ Status cuMemGetAllocationPropertiesFromHandle(api::AllocationProperties* propert
         *properties = memory->properties;
         return Status::success;
       },
-      static_cast<const void*>(properties), handle);
+      out(properties), handle);
 }
 
 Status cuMemRetainAllocationHandle(api::MemoryHandle* handle, void* address) {

@@ -362,7 +362,7 @@ Status cuStreamBatchMemOp_v2(api::Stream stream, unsigned count, api::MemOp* ope
         if (status == Status::success) submission.commit();
         return status;
       },
-      stream, count, operations, flags);
+      stream, Words{operations, count}, flags);
 }
 
 }  // namespace vramlink::simcuda

@@ -96,7 +96,7 @@ Status cuPointerGetAttribute(void* value, api::PointerAttribute attribute,
         }
         return Status::success;
       },
-      static_cast<const void*>(value), attribute, reinterpret_cast<const void*>(address));
+      AttributeValues{&attribute, &value, 1}, reinterpret_cast<const void*>(address));
 }
 
 Status cuPointerGetAttributes(unsigned count, api::PointerAttribute* attributes, void** values,
@@ -114,7 +114,7 @@ Status cuPointerGetAttributes(unsigned count, api::PointerAttribute* attributes,
         }
         return Status::success;
       },
-      count, attributes, values, reinterpret_cast<const void*>(address));
+      AttributeValues{attributes, values, count}, reinterpret_cast<const void*>(address));
 }
 
 Status cuMemGetAddressRange_v2(api::DevicePointer* base, std::size_t* size,
