@@ -2,6 +2,7 @@
 // what the seam calls one, and in steady state nothing that opens, closes or allocates.
 #include "conformance/cuda_fixture.hpp"
 #include "support/stand_in.hpp"
+#include "support/test_kernels.hpp"
 
 namespace vramlink::test {
 namespace {
@@ -144,6 +145,30 @@ TEST_F(CudaCalls, NothingIsLeftInTheDriver) {
   simcuda::Ledger after{};
   api_->ledger(&after);
   EXPECT_EQ(before, after);
+}
+
+// What a test leaves in the driver is found by the leak check that every test has.
+TEST_F(CudaCalls, WhatIsLeftInTheDriverIsSeen) {
+  static_cast<void>(raw().stream());  // makes the context current
+  const Holdings before = current_holdings();
+  const auto left = [&](const char* what) {
+    const std::string difference = describe_difference(before, current_holdings());
+    return difference.find(std::string("left behind: driver: ") + what + "\n") != std::string::npos;
+  };
+  std::byte* const allocated = raw().allocate(kBytes);
+  EXPECT_TRUE(left("allocations"));
+  EXPECT_TRUE(left("memories"));
+  EXPECT_TRUE(left("device bytes"));
+  raw().free(allocated);
+  void* pinned = nullptr;
+  raw().expect(raw().mem_host_alloc(&pinned, kBytes, 0));
+  EXPECT_TRUE(left("pinned allocations"));
+  raw().expect(raw().mem_free_host(pinned));
+  {
+    const TestKernels kernels(raw());
+    EXPECT_TRUE(left("modules"));
+  }
+  EXPECT_EQ(describe_difference(before, current_holdings()), "");
 }
 
 TEST_F(CudaCalls, AFailedCallNamesItselfAndLeavesNothing) {

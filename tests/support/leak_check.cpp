@@ -74,8 +74,7 @@ void keep_our_own(Holdings& holdings) {
   }
 }
 
-/// What the stand-in driver has given out, but for the contexts and streams that all tests of a
-/// process share.
+/// What the stand-in driver has given out, but for what all tests of a process share.
 void count_driver_objects(Holdings& holdings) {
   const simcuda::TestApi* const api = stand_in();
   if (api == nullptr) return;
@@ -83,7 +82,7 @@ void count_driver_objects(Holdings& holdings) {
   api->ledger(&ledger);
   const RawCuda::Own shared = RawCuda::own();
   const auto add = [&](const char* name, std::uint64_t count) {
-    if (count != 0) holdings[std::string("driver: ") + name] = static_cast<int>(count);
+    if (count != 0) holdings[std::string("driver: ") + name] = static_cast<std::int64_t>(count);
   };
   add("contexts", ledger.retained_contexts - shared.contexts);
   add("streams", ledger.streams - shared.streams);
@@ -92,6 +91,10 @@ void count_driver_objects(Holdings& holdings) {
   add("mappings", ledger.mappings);
   add("reservations", ledger.reservations);
   add("registrations", ledger.registrations);
+  add("modules", ledger.modules);
+  add("allocations", ledger.allocations);
+  add("pinned allocations", ledger.pinned - shared.pinned);
+  add("device bytes", ledger.device_bytes);
   add("graphs", ledger.graphs);
   add("executable graphs", ledger.graph_execs);
 }
@@ -112,7 +115,7 @@ std::string describe_difference(const Holdings& before, const Holdings& after) {
   std::string text;
   const auto count_in = [](const Holdings& holdings, const std::string& what) {
     const auto found = holdings.find(what);
-    return found == holdings.end() ? 0 : found->second;
+    return found == holdings.end() ? std::int64_t{0} : found->second;
   };
   for (const auto& [what, count] : after) {
     if (count > count_in(before, what)) text += "left behind: " + what + "\n";

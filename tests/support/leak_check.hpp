@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -11,7 +12,7 @@ namespace vramlink::test {
 
 /// What a process holds: "fd 5 -> socket:[123]" or "mapping /memfd:x" and how often. Memory of the
 /// allocator, of threads and of libraries does not count: it comes and goes by itself.
-using Holdings = std::map<std::string, int>;
+using Holdings = std::map<std::string, std::int64_t>;
 
 [[nodiscard]] Holdings current_holdings();
 

@@ -179,6 +179,14 @@ std::vector<std::byte> RawCuda::read(const std::byte* source, std::size_t size_b
   return bytes;
 }
 
+std::byte* RawCuda::keep_pinned(std::size_t size_bytes) {
+  expect(ctx_set_current(context_));
+  void* memory = nullptr;
+  expect(mem_host_alloc(&memory, size_bytes, cuda_api::kHostPortable));
+  ++kept.pinned;
+  return static_cast<std::byte*>(memory);
+}
+
 std::byte* RawCuda::allocate(std::size_t size_bytes) {
   expect(ctx_set_current(context_));
   DevicePointer address = 0;

@@ -48,6 +48,7 @@ class RawCuda : public cuda_api::TestFunctions {
   struct Own {
     std::uint32_t contexts = 0;
     std::uint32_t streams = 0;
+    std::uint32_t pinned = 0;
   };
   [[nodiscard]] static Own own() noexcept;
 
@@ -70,6 +71,8 @@ class RawCuda : public cuda_api::TestFunctions {
   void finish(StreamView stream);
   void write(std::byte* target, std::span<const std::byte> bytes);
   [[nodiscard]] std::vector<std::byte> read(const std::byte* source, std::size_t size_bytes);
+  /// Pinned host memory that stays until the process ends.
+  [[nodiscard]] std::byte* keep_pinned(std::size_t size_bytes);
   /// cuMemAlloc.
   [[nodiscard]] std::byte* allocate(std::size_t size_bytes);
   void free(std::byte* memory);

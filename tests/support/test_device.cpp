@@ -49,12 +49,7 @@ cuda_api::DevicePointer pointer(const std::byte* address) {
 const std::byte* keep(std::span<const std::byte> bytes) {
   static constexpr std::size_t kPlaces = 256;
   static constexpr std::size_t kPlaceBytes = 16384;
-  static std::byte* const places = [] {
-    static_cast<void>(gpu().stream());
-    void* memory = nullptr;
-    gpu().expect(gpu().mem_host_alloc(&memory, kPlaces * kPlaceBytes, cuda_api::kHostPortable));
-    return static_cast<std::byte*>(memory);
-  }();
+  static std::byte* const places = gpu().keep_pinned(kPlaces * kPlaceBytes);
   static std::atomic<std::size_t> next{0};
   static_cast<void>(gpu().stream());
   if (bytes.size() > kPlaceBytes) std::abort();
