@@ -160,35 +160,69 @@ TEST_P(DriverStops, NothingElseStops) {
   }
 }
 
-TEST_P(DriverStops, LaunchesOfOtherThreadsStayBehindACallThatStops) {
-  void* pinned = nullptr;
-  raw().expect(raw().mem_host_alloc(&pinned, kBytes, 0));
-  const StreamView other = raw().other_stream();
-  hold(1);
-  const Caller stopped([&] { return raw().mem_free_host(pinned); });
-  std::atomic<std::uint64_t> begun{0};
-  std::atomic<std::uint64_t> launched{0};
-  const Caller launcher([&] {
-    for (bool is_last = false; !is_last;) {
-      is_last = word(kGate).load() != 0;
-      begun.fetch_add(1);
-      raw().expect(kernels_->spin_until(other, address(kBeat), 0));  // ends at once
-      launched.fetch_add(1);
+TEST_P(DriverStops, WorkOfOtherThreadsStaysBehindACallThatStops) {
+  const auto memory = filled(1);
+  const StreamView view = raw().other_stream();
+  const cuda_api::Stream other = raw_stream(view);
+  cuda_api::Event event = nullptr;
+  cuda_api::Graph graph = nullptr;
+  cuda_api::GraphNode node = nullptr;
+  cuda_api::GraphExec exec = nullptr;
+  cuda_api::MemOp write{cuda_api::MemOpType::write_value_64, address(kDone), 1, 0, 0, 0};
+  const cuda_api::BatchMemOpNodeParameters words{raw().context(), 1, &write, 0};
+  raw().expect(driver().event_create(&event, cuda_api::kEventDisableTiming));
+  raw().expect(driver().graph_create(&graph, 0));
+  raw().expect(driver().graph_add_batch_mem_op_node(&node, graph, nullptr, 0, &words));
+  raw().expect(driver().graph_instantiate(&exec, graph, 0));
+  struct Work {
+    const char* name;
+    std::function<Status()> submit;
+  };
+  const cuda_api::DevicePointer bytes = pointer(memory->data());
+  const std::array<Work, 5> all{{
+      {"a kernel", [&] { return kernels_->spin_until(view, address(kBeat), 0); }},  // ends at once
+      {"a record of an event", [&] { return driver().event_record(event, other); }},
+      {"a copy", [&] { return driver().memcpy_dtod_async(bytes, bytes + 64, 64, other); }},
+      {"a fill", [&] { return driver().memset_d8_async(bytes, 1, 64, other); }},
+      {"a graph", [&] { return driver().graph_launch(exec, other); }},
+  }};
+  std::uint64_t round = 0;
+  for (const Work& work : all) {
+    SCOPED_TRACE(work.name);
+    raw().expect(work.submit());  // for what the driver loads the first time
+    raw().finish(view);
+    void* pinned = nullptr;
+    raw().expect(raw().mem_host_alloc(&pinned, kBytes, 0));
+    hold(++round);
+    const Caller stopped([&] { return raw().mem_free_host(pinned); });
+    std::atomic<std::uint64_t> begun{0};
+    std::atomic<std::uint64_t> submitted{0};
+    const Caller submitter([&] {
+      for (bool is_last = false; !is_last;) {
+        is_last = word(kGate).load() >= round;
+        begun.fetch_add(1);
+        raw().expect(work.submit());
+        submitted.fetch_add(1);
+      }
+      return Status::success;
+    });
+    // A submission that has begun, and does not return while a hundred words are stored, has
+    // stopped.
+    std::uint64_t before = 0;
+    for (int same = 0; same < 100 && word(kGate).load() < round;) {
+      const std::uint64_t now = submitted.load();
+      same = begun.load() > now && now == before ? same + 1 : 0;
+      before = now;
+      let_time_pass(1);
     }
-    return Status::success;
-  });
-  // A launch that has begun, and does not return while a hundred other things are done, has
-  // stopped.
-  std::uint64_t before = 0;
-  for (int same = 0; same < 100 && word(kGate).load() == 0;) {
-    const std::uint64_t now = launched.load();
-    same = begun.load() > now && now == before ? same + 1 : 0;
-    before = now;
-    let_time_pass(1);
+    EXPECT_FALSE(stopped.has_returned());
+    EXPECT_FALSE(submitter.has_returned());
+    open(round);
   }
-  EXPECT_FALSE(stopped.has_returned());
-  EXPECT_FALSE(launcher.has_returned());
-  open(1);
+  raw().finish(view);
+  raw().expect(driver().event_destroy(event));
+  raw().expect(driver().graph_exec_destroy(exec));
+  raw().expect(driver().graph_destroy(graph));
 }
 
 }  // namespace

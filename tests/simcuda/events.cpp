@@ -53,7 +53,7 @@ Status cuEventRecord(api::Event event, api::Stream stream) {
       [&] {
         if (driver.events.find(event) == nullptr) return Status::invalid_handle;
         Submission submission;
-        const Status status = submission.begin(stream, 1);
+        const Status status = submission.begin(stream, 1, Stops::stays_behind);
         if (status != Status::success) return status;
         // Found anew: begin() may have waited without the lock.
         Event* found = driver.events.find(event);
@@ -131,7 +131,7 @@ Status cuStreamWaitEvent(api::Stream stream, api::Event event, unsigned flags) {
         if (flags > 1) return Status::invalid_value;
         if (driver.events.find(event) == nullptr) return Status::invalid_handle;
         Submission submission;
-        const Status status = submission.begin(stream, 1);
+        const Status status = submission.begin(stream, 1, Stops::passes);
         if (status != Status::success) return status;
         const Event* found = driver.events.find(event);
         if (found == nullptr) return Status::invalid_handle;

@@ -194,7 +194,7 @@ Status launch(api::GraphExec handle, api::Stream stream) noexcept {
   GraphExec* exec = execs.find(handle);
   if (exec == nullptr) return Status::invalid_value;
   Submission submission;
-  Status status = submission.begin(stream, op_count(*exec));
+  Status status = submission.begin(stream, op_count(*exec), Stops::stays_behind);
   if (status != Status::success) return status;
   exec = execs.find(handle);  // begin() may have waited without the lock
   if (exec == nullptr) return Status::invalid_value;
@@ -464,7 +464,7 @@ Status cuGraphUpload(api::GraphExec exec, api::Stream stream) {
         if (execs.find(exec) == nullptr) return Status::invalid_value;
         // The upload takes its turn in the stream, like a launch of nothing.
         Submission submission;
-        const Status status = submission.begin(stream, 1);
+        const Status status = submission.begin(stream, 1, Stops::stays_behind);
         if (status != Status::success) return status;
         (void)submission.add(OpKind::mark);
         submission.commit();

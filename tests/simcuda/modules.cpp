@@ -156,17 +156,8 @@ Status cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsig
         }
         if (functions.find(function) == nullptr) return Status::invalid_handle;
         Submission submission;
-        for (;;) {
-          const Status status = submission.begin(stream, 1);
-          if (status != Status::success) return status;
-          // Behind the calls that stop while the context is at work.
-          const auto& blocker_count =
-              device_state.contexts[submission.stream().context].blocker_count;
-          if (blocker_count.load() == 0) break;
-          if (!wait_for_device([&] { return blocker_count.load() == 0; })) {
-            return Status::device_unavailable;
-          }
-        }
+        const Status status = submission.begin(stream, 1, Stops::stays_behind);
+        if (status != Status::success) return status;
         const LoadedFunction* found = functions.find(function);
         if (found == nullptr) return Status::invalid_handle;
         const LoadedModule* module = modules.find(found->module);

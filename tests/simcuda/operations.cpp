@@ -175,7 +175,7 @@ Status wait_for(const Submission& submission) noexcept {
 
 Status submit_copy(const Copy& copy, api::Stream stream, Wait wait) noexcept {
   Submission submission;
-  Status status = submission.begin(stream, 1);
+  Status status = submission.begin(stream, 1, Stops::stays_behind);
   if (status != Status::success || copy.size_bytes == 0) return status;
   bool is_pageable = false;
   status = add_copy(submission, copy, is_pageable);
@@ -186,7 +186,7 @@ Status submit_copy(const Copy& copy, api::Stream stream, Wait wait) noexcept {
 
 Status submit_fill(const Fill& fill, api::Stream stream, Wait wait) noexcept {
   Submission submission;
-  Status status = submission.begin(stream, 1);
+  Status status = submission.begin(stream, 1, Stops::stays_behind);
   if (status != Status::success || fill.count == 0) return status;
   status = add_fill(submission, fill);
   if (status != Status::success) return status;
@@ -196,7 +196,7 @@ Status submit_fill(const Fill& fill, api::Stream stream, Wait wait) noexcept {
 
 Status submit_word(const api::MemOp& operation, api::Stream stream) noexcept {
   Submission submission;
-  Status status = submission.begin(stream, 1);
+  Status status = submission.begin(stream, 1, Stops::passes);
   if (status == Status::success) status = add_word(submission, operation, false);
   if (status == Status::success) submission.commit();
   return status;
@@ -355,7 +355,7 @@ Status cuStreamBatchMemOp_v2(api::Stream stream, unsigned count, api::MemOp* ope
           return Status::invalid_value;
         }
         Submission submission;
-        Status status = submission.begin(stream, count);
+        Status status = submission.begin(stream, count, Stops::passes);
         for (unsigned i = 0; i < count && status == Status::success; ++i) {
           status = add_word(submission, operations[i], true);
         }

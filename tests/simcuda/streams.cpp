@@ -98,11 +98,16 @@ Status find_stream(api::Stream handle, StreamRef& stream) noexcept {
   return Status::success;
 }
 
-Status Submission::begin(api::Stream handle, std::uint64_t count) noexcept {
+Status Submission::begin(api::Stream handle, std::uint64_t count, Stops stops) noexcept {
   for (;;) {
     Status status = find_stream(handle, stream_);
     if (status == Status::success) status = fault_of(stream_.context);
     if (status != Status::success) return status;
+    const auto& blocker_count = device_state.contexts[stream_.context].blocker_count;
+    if (stops == Stops::stays_behind && blocker_count.load() != 0) {
+      if (!wait_for_device([&] { return blocker_count.load() == 0; })) return device_gone();
+      continue;  // the stream may be gone
+    }
     // Room for the waits between the default stream and the others as well.
     std::uint64_t needed = count + 1;
     if (stream_.is_legacy) {

@@ -31,12 +31,16 @@ void for_each_slot(std::uint32_t context, const Visit& visit) noexcept {
   }
 }
 
+/// Whether a submission stays behind the calls of other threads that stop while the context is at
+/// work (block_while_busy). Words and waits for events do not.
+enum class Stops : std::uint8_t { passes, stays_behind };
+
 /// One call's work. The device sees it as a whole when commit() publishes it.
 class Submission {
  public:
   /// Makes room for `count` ops; waits for the device, without the lock, while the queue is full.
   /// Not success if the stream was destroyed meanwhile, or the device is gone.
-  Status begin(api::Stream handle, std::uint64_t count) noexcept;
+  Status begin(api::Stream handle, std::uint64_t count, Stops stops) noexcept;
   [[nodiscard]] Op& add(OpKind kind) noexcept;
   void commit() noexcept;
 
