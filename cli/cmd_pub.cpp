@@ -112,7 +112,7 @@ class PubRun {
   const PubOptions& options_;
   StopSignals& signals_;
   media::FrameSource& source_;
-  const Format& format_;
+  const Format format_;  // a copy: what Publisher::format() returns is a temporary
   FrameWriter& writer_;
   Rate pace_;
   Rate stamp_;
