@@ -17,6 +17,7 @@ namespace {
 /// A peer that never stops talking must not keep the others waiting; the watch is level-triggered
 /// and comes back for the rest.
 constexpr int kMessagesPerTurn = 16;
+constexpr int kTurnsOfTheDead = 64;
 
 }  // namespace
 
@@ -31,7 +32,8 @@ Result<std::shared_ptr<Connection>> Connection::open(runtime::Reactor& reactor, 
   std::weak_ptr<Connection> weak = connection;
   const runtime::WatchId id = VRAMLINK_TRY(
       reactor.watch(connection->socket_.fd(), EPOLLIN | EPOLLRDHUP, [weak](std::uint32_t) {
-        if (const std::shared_ptr<Connection> self = weak.lock()) self->read_all();
+        if (const std::shared_ptr<Connection> self = weak.lock())
+          static_cast<void>(self->read_turn());
       }));
   connection->socket_watch_.store(id);
   // The first handler may have run before this: its close() or hang_up() found no id to stop. Each
@@ -59,7 +61,9 @@ Result<void> Connection::watch_exit(os::UniqueFd pidfd) {
         if (!self || !os::pidfd_exited(self->pidfd_.get())) return;
         const bool first = !self->exit_done_.exchange(true);
         self->stop_watch(self->exit_watch_);
-        if (first && self->handlers_.on_exit) self->handlers_.on_exit();
+        if (!first) return;
+        self->read_rest();
+        if (self->handlers_.on_exit) self->handlers_.on_exit();
       }));
   exit_watch_.store(id);
   if (exit_done_.load()) stop_watch(exit_watch_);  // as in open()
@@ -90,23 +94,31 @@ void Connection::hang_up(const Error& why) {
   socket_.shut_down();
 }
 
-void Connection::read_all() {
+bool Connection::read_turn() {
   std::array<std::byte, wire::kMessageBytesMax> buffer;
   for (int left = kMessagesPerTurn; left > 0 && !closed_.load(); --left) {
     Result<os::Socket::Received> received = socket_.receive(buffer);
-    if (received.failed_with(Code::empty)) return;
+    if (received.failed_with(Code::empty)) return false;
     if (!received) {
       const bool end = received.failed_with(Code::closed);
       hang_up(end ? Error(Code::peer_gone, "receive message") : received.error());
-      return;
+      return false;
     }
     const std::span<const std::byte> bytes(buffer.data(), received->size_bytes);
     const Result<wire::MessageHeader> header = wire::decode_header(bytes, received->fds.size());
     if (!header) {
       hang_up(header.error());
-      return;
+      return false;
     }
     handlers_.on_message(Message{header->type, bytes, std::move(received->fds)});
+  }
+  return !closed_.load();
+}
+
+void Connection::read_rest() {
+  // A farewell may be the last of it: then this was no death. Its socket's buffer holds no more
+  // than this, and a forked child that has the socket, too, may go on for ever.
+  for (int turn = 0; turn < kTurnsOfTheDead && read_turn(); ++turn) {
   }
 }
 

@@ -70,7 +70,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   Connection(runtime::Reactor& reactor, os::Socket socket, ConnectionHandlers handlers) noexcept;
   Result<void> send_bytes(std::span<const std::byte> bytes, std::span<const int> fds);
-  void read_all();
+  /// What is there, but no more than a turn's part. True if that was not all.
+  bool read_turn();
+  /// Of a process that has ended.
+  void read_rest();
   void hang_up(const Error& why);
   void stop_watch(std::atomic<runtime::WatchId>& id) noexcept;
 

@@ -100,6 +100,34 @@ TEST_F(CudaCalls, APreparedCopyIsOneLaunch) {
   page.see(0, ready);
 }
 
+TEST_F(CudaCalls, SourcesOfTwoKindsKeepTheirGraphs) {
+  const WordPage page(*backend_);
+  const auto own = filled(1);
+  const auto theirs = filled(2);
+  const auto imported =
+      backend_->import_memory(theirs->export_memory().value(), kBytes, os::Access::read_only)
+          .value();
+  const auto target = backend_->allocate(kBytes).value();
+  const auto queue = backend_->make_copy_queue().value();
+  const backend::WordRef word = page.ref(0);
+  const auto copy = queue->prepare(target->data(), kBytes, {&word, 1}).value();
+  std::uint64_t ready = 0;
+  const auto submit_both = [&] {
+    for (const std::byte* source : {own->data(), imported->data()}) {
+      ++ready;
+      ASSERT_TRUE(queue->submit(*copy, raw().stream(), source, {&ready, 1}));
+      page.see(0, ready);
+      EXPECT_EQ(raw().read(target->data(), kBytes), bytes_of(source == own->data() ? 1 : 2));
+    }
+  };
+  submit_both();  // makes the graphs
+  const Counts again = called([&] {
+    for (int round = 0; round < 10; ++round) submit_both();
+  });
+  EXPECT_EQ(again.count("cuGraphInstantiateWithFlags"), 0U);
+  EXPECT_EQ(again.at("cuGraphLaunch"), 20U);
+}
+
 TEST_F(CudaCalls, OrdinaryHostMemoryIsStagedInPagesThatStay) {
   const WordPage page(*backend_);
   const auto target = backend_->allocate(kBytes).value();

@@ -121,17 +121,15 @@ CudaSlotCopy::~CudaSlotCopy() { device_->own_work().destroy_later(std::move(part
 
 Result<SlotGraph*> CudaSlotCopy::graph_for(const Source& source) {
   auto& graphs = parts_.graphs;
-  for (auto graph = graphs.begin(); graph != graphs.end(); ++graph) {
-    if (!graph->takes(source.info)) continue;
-    const Status status = graph->set_source(source.address);
-    if (status == Status::success) return &*graph;
+  for (SlotGraph& graph : graphs) {
+    if (!graph.takes(source.info)) continue;
+    const Status status = graph.set_source(source.address);
+    if (status == Status::success) return &graph;
     if (status != Status::invalid_value) {
       return device_->driver().error("cuGraphExecMemcpyNodeSetParams", status);
     }
-    // Not alike after all, in the driver's eyes.
-    device_->own_work().destroy_later(std::move(*graph));
-    graphs.erase(graph);
-    break;
+    // Not alike in the driver's eyes: memory that is mapped for reading only is of another kind. A
+    // graph for that one may be there, too.
   }
   if (graphs.size() == kGraphCountMax) {
     device_->own_work().destroy_later(std::move(graphs.front()));

@@ -184,6 +184,39 @@ TEST_F(ConnectionTest, TellsOnceThatTheProcessEnded) {
   child.wait();
 }
 
+TEST_F(ConnectionTest, WhatAProcessSaidComesBeforeItsEnd) {
+  constexpr std::uint64_t kMessages = 60;  // more than are read in one turn
+  test::ChildProcess child([this](const test::ChildLink& link) {
+    static_cast<void>(link.wait_go());
+    for (std::uint64_t i = 1; i <= kMessages; ++i) {
+      wire::Mapped mapped{{}, i};
+      EXPECT_TRUE(peer_.send(wire::encode(mapped)));
+    }
+    return 0;
+  });
+  std::atomic<std::uint64_t> last{0};
+  std::promise<std::uint64_t> last_at_end;
+  ConnectionHandlers handlers;
+  handlers.on_message = [&](link::Message message) {
+    last = message.decode<wire::Mapped>().value().generation;
+  };
+  handlers.on_exit = [&] { last_at_end.set_value(last); };
+  open(std::move(handlers));
+  ASSERT_TRUE(connection_->watch_exit(os::open_pidfd(child.pid()).value()));
+  std::promise<void> busy;
+  std::promise<void> done;
+  reactor().post([&] {
+    busy.set_value();
+    done.get_future().wait();
+  });
+  busy.get_future().wait();
+  child.go();
+  child.wait_until_zombie();
+  done.set_value();
+  EXPECT_EQ(last_at_end.get_future().get(), kMessages);
+  EXPECT_EQ(child.wait(), 0);
+}
+
 TEST_F(ConnectionTest, TellsOnceOfAProcessThatHasEndedAlready) {
   test::ChildProcess child([](const test::ChildLink&) { return 0; });
   const os::UniqueFd pidfd = os::open_pidfd(child.pid()).value();
