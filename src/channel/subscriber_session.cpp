@@ -291,8 +291,10 @@ bool SubscriberSession::is_replaced() const noexcept {
 
 bool SubscriberSession::is_through(const SubscriberSession& next) const noexcept {
   if (wire::sequence_of(broadcast_->newest.load(memory_order_acquire)) <= cursor_) return true;
-  // A queue takes all that is left. Who wants the newest frame finds newer ones there.
-  return parts_.granted.depth == 0 && (next.has_news() || full_.load(memory_order_seq_cst));
+  if (parts_.granted.depth != 0) return false;  // a queue takes all that is left
+  // Who wants the newest frame finds a newer one there. If that is not complete, the publisher may
+  // die of it, and ours is the newest that there is; but with all holds in use we cannot take ours.
+  return next.finds_frame(false) || full_.load(memory_order_seq_cst);
 }
 
 bool SubscriberSession::is_void() const noexcept {
@@ -334,11 +336,17 @@ bool SubscriberSession::has_complete_news(bool in_order) const noexcept {
   if (full_.load(memory_order_seq_cst)) return has_news();
   const std::optional<End> over = end();
   if (over && over->pending_too) return true;
+  const std::uint64_t newest = broadcast_->newest.load(memory_order_acquire);
+  // It comes after the frames that are pending.
+  if (wire::sequence_of(newest) <= cursor_) return over.has_value();
+  return !valid(newest) || finds_frame(in_order);
+}
+
+bool SubscriberSession::finds_frame(bool in_order) const noexcept {
   // By the same words as a take: what it would not find must not call anybody.
   const std::uint64_t newest = broadcast_->newest.load(memory_order_acquire);
   const std::uint64_t last = wire::sequence_of(newest);
-  if (last <= cursor_) return over.has_value();  // it comes after the frames that are pending
-  if (!valid(newest)) return true;
+  if (last <= cursor_ || !valid(newest)) return false;
   const std::uint64_t oldest = last >= kSlotCountMax ? last - kSlotCountMax + 1 : 1;
   for (std::uint64_t q = std::max(cursor_ + 1, oldest); q <= last; ++q) {
     const std::uint64_t entry = broadcast_->recent[q % kSlotCountMax].load(memory_order_acquire);

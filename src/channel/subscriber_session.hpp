@@ -93,7 +93,9 @@ class SubscriberSession {
   void go_on_after(SubscriberSession& before) noexcept;
   /// Something for receive() to look at. seq_cst: the look of a sleeper that has set its bell.
   [[nodiscard]] bool has_news() const noexcept;
-  /// A look would find a complete frame (with `in_order`: the next one is complete) or the end.
+  /// A look would find a complete frame (with `in_order`: the next one is complete).
+  [[nodiscard]] bool finds_frame(bool in_order) const noexcept;
+  /// The same, or the end, or that the publisher's words are nonsense.
   [[nodiscard]] bool has_complete_news(bool in_order) const noexcept;
   /// All holds are used, and a stream has yet to release one, which rings nothing. Counts those
   /// that it has released.

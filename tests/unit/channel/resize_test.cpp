@@ -312,6 +312,30 @@ TEST_F(ResizeTest, CloseWaitsForWhoIsLateSoThatItSeesTheEnd) {
   }
 }
 
+TEST_F(ResizeTest, TheNewestFrameIsGivenBeforeTheEndOfAnEmptyGeneration) {
+  Publisher publisher = open_publisher();
+  Subscriber latest = open_subscriber();
+  for (std::uint64_t number = 1; number <= 3; ++number) publish_now(publisher, number);
+  ASSERT_TRUE(resize(publisher, 100));
+  wait_followed(latest, 100);
+  ASSERT_TRUE(publisher.close(soon()));
+  expect_frame(latest, 3, 1, kBytes);
+  EXPECT_TRUE(latest.receive(soon()).failed_with(Code::closed));
+}
+
+TEST_F(ResizeTest, TheNewestCompleteFrameIsGivenWhileANewerOneIsNotComplete) {
+  Publisher publisher = open_publisher();
+  Subscriber latest = open_subscriber();
+  publish_now(publisher, 1);
+  ASSERT_TRUE(resize(publisher, 100));
+  wait_followed(latest, 100);
+  publish(publisher, 2);  // the device has yet to perform it
+  expect_frame(latest, 1, 1, kBytes);
+  EXPECT_TRUE(latest.try_receive().failed_with(Code::empty));
+  device_.run();
+  expect_frame(latest, 2, 2, 100);
+}
+
 TEST_F(ResizeTest, WhoIsLateTwiceGoesThroughBothGenerations) {
   Publisher publisher = open_publisher({.slot_count = 4, .when_full = WhenFull::block});
   Subscriber queue = open_subscriber({.policy = ReceivePolicy::queue(3)});
