@@ -22,6 +22,8 @@ class ChildProcess {
   [[nodiscard]] static std::optional<ChildProcess> start(const std::vector<std::string>& arguments);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }

@@ -19,6 +19,8 @@ class JsonObject {
   explicit JsonObject(std::string_view schema);
   JsonObject(JsonObject&&) noexcept;
   JsonObject& operator=(JsonObject&&) noexcept;
+  JsonObject(const JsonObject&) = delete;
+  JsonObject& operator=(const JsonObject&) = delete;
   ~JsonObject();
 
   JsonObject& set(std::string_view key, std::string_view value);

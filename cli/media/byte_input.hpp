@@ -23,6 +23,8 @@ class ByteInput {
   ByteInput(int fd, std::string name) noexcept;
   ByteInput(ByteInput&& other) noexcept;
   ByteInput& operator=(ByteInput&& other) noexcept;
+  ByteInput(const ByteInput&) = delete;
+  ByteInput& operator=(const ByteInput&) = delete;
   ~ByteInput();
 
   /// Up to kBufferBytes of what comes next, without taking it; fewer at the end only.

@@ -32,6 +32,8 @@ class ByteOutput {
   [[nodiscard]] static Result<ByteOutput> open(const std::string& path);
   ByteOutput(ByteOutput&& other) noexcept;
   ByteOutput& operator=(ByteOutput&& other) noexcept;
+  ByteOutput(const ByteOutput&) = delete;
+  ByteOutput& operator=(const ByteOutput&) = delete;
   ~ByteOutput();
 
   /// Writes `head`, then `runs` of `frame`. Codes: os, interrupted.

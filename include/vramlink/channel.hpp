@@ -82,24 +82,26 @@ class VRAMLINK_API WritableFrame {
  public:
   WritableFrame(WritableFrame&&) noexcept;
   WritableFrame& operator=(WritableFrame&&) noexcept;
+  WritableFrame(const WritableFrame&) = delete;
+  WritableFrame& operator=(const WritableFrame&) = delete;
   ~WritableFrame();
 
   /// First byte of the slot, an address of the channel's device; aligned to 4096 bytes. Holds an
   /// old frame's bytes, not zeros. Null once the frame was published or moved. Not of a temporary:
   /// the slot would be gone with it.
   [[nodiscard]] std::byte* data() const& noexcept { return slot_.data; }
-  std::byte* data() const&& = delete;
+  [[nodiscard]] std::byte* data() const&& = delete;
   [[nodiscard]] std::uint64_t size_bytes() const noexcept { return slot_.size_bytes; }
   [[nodiscard]] std::span<std::byte> bytes() const& noexcept {
     return {slot_.data, static_cast<std::size_t>(slot_.size_bytes)};
   }
-  std::span<std::byte> bytes() const&& = delete;
+  [[nodiscard]] std::span<std::byte> bytes() const&& = delete;
   /// The same as elements. Codes: invalid_argument (the channel has another dtype), wrong_state
   /// (the frame was published or moved).
   template <class T>
   [[nodiscard]] Result<std::span<T>> as() const&;
   template <class T>
-  Result<std::span<T>> as() const&& = delete;
+  [[nodiscard]] Result<std::span<T>> as() const&& = delete;
 
  private:
   friend class channel::PublisherCore;
@@ -159,6 +161,8 @@ class VRAMLINK_API Publisher {
                                               const PublisherOptions& options = {});
   Publisher(Publisher&&) noexcept;
   Publisher& operator=(Publisher&&) noexcept;
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
   ~Publisher();
 
   /// A slot to write into; never blocks. Work on `stream` may begin to write at once: the slot's
@@ -287,6 +291,8 @@ class VRAMLINK_API Frame {
  public:
   Frame(Frame&&) noexcept;
   Frame& operator=(Frame&&) noexcept;
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
   ~Frame();
 
   /// An address of the device that reads the frames; read-only: on the host a write is a fault
@@ -294,24 +300,24 @@ class VRAMLINK_API Frame {
   /// Null once the frame was released or moved. Not of a temporary: the slot would be given back
   /// with it.
   [[nodiscard]] const std::byte* data() const& noexcept { return slot_.data; }
-  const std::byte* data() const&& = delete;
+  [[nodiscard]] const std::byte* data() const&& = delete;
   [[nodiscard]] std::uint64_t size_bytes() const noexcept { return slot_.size_bytes; }
   [[nodiscard]] std::span<const std::byte> bytes() const& noexcept {
     return {slot_.data, static_cast<std::size_t>(slot_.size_bytes)};
   }
-  std::span<const std::byte> bytes() const&& = delete;
+  [[nodiscard]] std::span<const std::byte> bytes() const&& = delete;
   /// The same as elements. Codes: invalid_argument (the frame has another dtype), wrong_state (it
   /// was released or moved).
   template <class T>
   [[nodiscard]] Result<std::span<const T>> as() const&;
   template <class T>
-  Result<std::span<const T>> as() const&& = delete;
+  [[nodiscard]] Result<std::span<const T>> as() const&& = delete;
   /// Its own: a publisher may change the format of later frames. Valid while the frame is held.
   [[nodiscard]] const Format& format() const& noexcept;
-  const Format& format() const&& = delete;
+  [[nodiscard]] const Format& format() const&& = delete;
   /// Whose work reads the bytes; the CPU if it is the host. Valid while the frame is held.
   [[nodiscard]] const DeviceId& device() const& noexcept;
-  const DeviceId& device() const&& = delete;
+  [[nodiscard]] const DeviceId& device() const&& = delete;
   /// data() is a copy on that device, made on the way (CopyFrames). Needs a held frame.
   [[nodiscard]] bool is_copy() const noexcept;
   /// 1, 2, ... as published; strictly increasing at one subscriber while epoch() stays the same.
@@ -328,7 +334,7 @@ class VRAMLINK_API Frame {
   [[nodiscard]] std::uint32_t flags() const noexcept { return slot_.flags; }
   /// Valid while the frame is held; empty otherwise and in a forked child.
   [[nodiscard]] std::span<const std::byte> user_data() const& noexcept;
-  std::span<const std::byte> user_data() const&& = delete;
+  [[nodiscard]] std::span<const std::byte> user_data() const&& = delete;
 
   /// True if a stream that was to wait for this frame was let go on without it: the publisher died
   /// or failed, or the deadline passed first. What was read in that stream is not valid then. Final
@@ -387,6 +393,8 @@ class VRAMLINK_API Subscriber {
                                                const SubscriberOptions& options = {});
   Subscriber(Subscriber&&) noexcept;
   Subscriber& operator=(Subscriber&&) noexcept;
+  Subscriber(const Subscriber&) = delete;
+  Subscriber& operator=(const Subscriber&) = delete;
   ~Subscriber();
 
   /// The next frame of the policy, if it is complete; never blocks.

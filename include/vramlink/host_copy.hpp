@@ -43,13 +43,15 @@ class VRAMLINK_API PinnedBuffer {
                                                      std::uint64_t size_bytes);
   PinnedBuffer(PinnedBuffer&&) noexcept;
   PinnedBuffer& operator=(PinnedBuffer&&) noexcept;
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
   ~PinnedBuffer();
 
   [[nodiscard]] std::byte* data() const& noexcept { return bytes_.data(); }
-  std::byte* data() const&& = delete;
+  [[nodiscard]] std::byte* data() const&& = delete;
   [[nodiscard]] std::uint64_t size_bytes() const noexcept { return bytes_.size(); }
   [[nodiscard]] std::span<std::byte> bytes() const& noexcept { return bytes_; }
-  std::span<std::byte> bytes() const&& = delete;
+  [[nodiscard]] std::span<std::byte> bytes() const&& = delete;
 
  private:
   struct State;
@@ -65,31 +67,33 @@ class VRAMLINK_API HostFrame {
  public:
   HostFrame(HostFrame&&) noexcept;
   HostFrame& operator=(HostFrame&&) noexcept;
+  HostFrame(const HostFrame&) = delete;
+  HostFrame& operator=(const HostFrame&) = delete;
   ~HostFrame();
 
   /// Null once it was released or moved. Not of a temporary: the buffer would be gone with it.
   [[nodiscard]] const std::byte* data() const& noexcept { return bytes_.data(); }
-  const std::byte* data() const&& = delete;
+  [[nodiscard]] const std::byte* data() const&& = delete;
   [[nodiscard]] std::uint64_t size_bytes() const noexcept { return bytes_.size(); }
   [[nodiscard]] std::span<const std::byte> bytes() const& noexcept { return bytes_; }
-  std::span<const std::byte> bytes() const&& = delete;
+  [[nodiscard]] std::span<const std::byte> bytes() const&& = delete;
   /// The same as elements. Codes: invalid_argument (the frame has another dtype), wrong_state (it
   /// was released or moved).
   template <class T>
   [[nodiscard]] Result<std::span<const T>> as() const&;
   template <class T>
-  Result<std::span<const T>> as() const&& = delete;
+  [[nodiscard]] Result<std::span<const T>> as() const&& = delete;
 
   // What the Frame said; valid while this is held.
   [[nodiscard]] const Format& format() const& noexcept;
-  const Format& format() const&& = delete;
+  [[nodiscard]] const Format& format() const&& = delete;
   [[nodiscard]] std::uint64_t sequence() const noexcept;
   [[nodiscard]] std::uint64_t epoch() const noexcept;
   [[nodiscard]] std::int64_t publish_ns() const noexcept;
   [[nodiscard]] std::int64_t media_ns() const noexcept;
   [[nodiscard]] std::uint32_t flags() const noexcept;
   [[nodiscard]] std::span<const std::byte> user_data() const& noexcept;
-  std::span<const std::byte> user_data() const&& = delete;
+  [[nodiscard]] std::span<const std::byte> user_data() const&& = delete;
 
   /// Gives the buffer back. Never blocks. A second call does nothing.
   void release() noexcept;
@@ -132,6 +136,8 @@ class VRAMLINK_API Downloader {
                                                const DownloaderOptions& options = {});
   Downloader(Downloader&&) noexcept;
   Downloader& operator=(Downloader&&) noexcept;
+  Downloader(const Downloader&) = delete;
+  Downloader& operator=(const Downloader&) = delete;
   ~Downloader();
 
   /// The subscriber's next frame, in host memory; frames come in the order in which the subscriber

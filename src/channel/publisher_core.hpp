@@ -35,6 +35,8 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
                                                                    std::string_view name,
                                                                    const Format& format,
                                                                    const PublisherOptions& options);
+  PublisherCore(const PublisherCore&) = delete;
+  PublisherCore& operator=(const PublisherCore&) = delete;
   ~PublisherCore();
 
   /// What a slot is claimed for.

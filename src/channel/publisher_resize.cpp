@@ -43,8 +43,11 @@ Result<void> PublisherCore::resize(const Format& format, Deadline deadline,
         .because("another thread resizes it just now");
   }
   struct Turn {
-    std::atomic<bool>& taken;
+    explicit Turn(std::atomic<bool>& flag) noexcept : taken(flag) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
     ~Turn() { taken.store(false, std::memory_order_release); }
+    std::atomic<bool>& taken;
   };
   const Turn turn{resizing_};
   return resize_once(format, deadline, options);

@@ -70,7 +70,8 @@ class ReadyWords {
   [[nodiscard]] std::span<const backend::WordWrite> writes() const& noexcept {
     return {writes_.data(), count_};
   }
-  std::span<const backend::WordWrite> writes() const&& = delete;  // they live in this object
+  [[nodiscard]] std::span<const backend::WordWrite> writes() const&& =
+      delete;  // they live in this object
 
  private:
   std::array<backend::WordWrite, wire::kStreamOrderedCountMax + 1> writes_;

@@ -32,6 +32,8 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   [[nodiscard]] static Result<std::shared_ptr<SubscriberCore>> open(
       const Runtime& runtime, std::string_view name, Deadline deadline,
       const SubscriberOptions& options);
+  SubscriberCore(const SubscriberCore&) = delete;
+  SubscriberCore& operator=(const SubscriberCore&) = delete;
   ~SubscriberCore();
 
   [[nodiscard]] Result<Frame> try_receive();

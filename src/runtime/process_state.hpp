@@ -27,6 +27,8 @@ class ProcessState {
  public:
   /// The process's state, started if there is none. Codes: os, resource_exhausted, wrong_state.
   [[nodiscard]] static Result<std::shared_ptr<ProcessState>> acquire();
+  ProcessState(const ProcessState&) = delete;
+  ProcessState& operator=(const ProcessState&) = delete;
   ~ProcessState();
 
   [[nodiscard]] Reactor& reactor() noexcept { return *reactor_; }

@@ -20,8 +20,8 @@
 namespace vramlink::test {
 
 /// Rounds of each fate at each step: $VRAMLINK_CRASH_ROUNDS, else 1 under a sanitizer, 200 in long
-/// tests, and otherwise 3 on the host, 2 on the stand-in driver and 1 on a GPU, where a process
-/// takes its time to begin and to end.
+/// tests, and otherwise 3 on the host and 1 on a device, where a process takes its time to begin
+/// and to end.
 [[nodiscard]] int round_count();
 
 /// From $VRAMLINK_CRASH_SEED, else new. Printed when a test fails.
@@ -58,6 +58,8 @@ class CrashTest : public LeakCheck {
  protected:
   CrashTest();
   void SetUp() override { static_cast<void>(TestDevice::require()); }
+  CrashTest(const CrashTest&) = delete;
+  CrashTest& operator=(const CrashTest&) = delete;
   ~CrashTest() override;
   /// In a SetUp() behind this one.
   [[nodiscard]] static bool cannot_run() { return IsSkipped() || HasFatalFailure(); }

@@ -26,6 +26,8 @@ using test::soon;
 class InvariantStepTest : public test::ChannelFixture {
  protected:
   InvariantStepTest() { channel::limit_claim_sleeps(false); }
+  InvariantStepTest(const InvariantStepTest&) = delete;
+  InvariantStepTest& operator=(const InvariantStepTest&) = delete;
   ~InvariantStepTest() override { channel::limit_claim_sleeps(true); }
 
   /// What an observer sees of the channel.

@@ -33,6 +33,8 @@ class InvariantTest : public test::ChannelTest {
  protected:
   // Before any peer is forked.
   InvariantTest() { channel::limit_claim_sleeps(false); }
+  InvariantTest(const InvariantTest&) = delete;
+  InvariantTest& operator=(const InvariantTest&) = delete;
   ~InvariantTest() override { channel::limit_claim_sleeps(true); }
 };
 VRAMLINK_BOTH_WAYS(InvariantTest);

@@ -180,6 +180,8 @@ class Device {
 class DriverTest : public ::testing::Test {
  protected:
   DriverTest() { ::setenv("VRAMLINK_SIMCUDA_DIR", directory_.path().c_str(), 1); }
+  DriverTest(const DriverTest&) = delete;
+  DriverTest& operator=(const DriverTest&) = delete;
   ~DriverTest() override {
     test_api().set_delay(0, 0, 0);
     test_api().clear_failures();

@@ -60,6 +60,8 @@ class CopyGraph {
 class Graphs : public DriverTest {
  protected:
   Graphs() { EXPECT_STATUS(success, cuEventCreate(&event_, api::kEventDisableTiming)); }
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
   ~Graphs() override { EXPECT_STATUS(success, cuEventDestroy_v2(event_)); }
 
   [[nodiscard]] unsigned word_of(api::DevicePointer address) const {

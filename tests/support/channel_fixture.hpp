@@ -66,6 +66,9 @@ class Watchdog {
 /// Every channel test. Checks at its end that nothing stayed in the runtime directory.
 class ChannelFixture : public LeakCheck {
  protected:
+  ChannelFixture() = default;
+  ChannelFixture(const ChannelFixture&) = delete;
+  ChannelFixture& operator=(const ChannelFixture&) = delete;
   ~ChannelFixture() override;
   /// Skips where the suite's GPU is not there; fails where its stand-in driver is not.
   void SetUp() override;

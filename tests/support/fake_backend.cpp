@@ -18,6 +18,8 @@ class FakeWords final : public backend::RegisteredWords {
         words_(reinterpret_cast<std::atomic<std::uint64_t>*>(pages.data()), pages.size() / 8) {
     ++backend_.registered_[pages_.data()];
   }
+  FakeWords(const FakeWords&) = delete;
+  FakeWords& operator=(const FakeWords&) = delete;
   ~FakeWords() override {
     base::expect_driver_calls_allowed();
     const std::lock_guard lock(backend_.mutex_);
@@ -38,6 +40,9 @@ namespace {
 std::atomic<std::uint64_t>& at(backend::WordRef word) { return word.page->words()[word.index]; }
 
 struct FakeCopy final : backend::SlotCopy {
+  FakeCopy() = default;
+  FakeCopy(const FakeCopy&) = delete;
+  FakeCopy& operator=(const FakeCopy&) = delete;
   ~FakeCopy() override { base::expect_driver_calls_allowed(); }
   std::byte* target = nullptr;
   std::uint64_t size_bytes = 0;
@@ -49,6 +54,8 @@ struct FakeCopy final : backend::SlotCopy {
 class FakeCopyQueue final : public backend::CopyQueue {
  public:
   explicit FakeCopyQueue(FakeBackend& backend) : backend_(backend) {}
+  FakeCopyQueue(const FakeCopyQueue&) = delete;
+  FakeCopyQueue& operator=(const FakeCopyQueue&) = delete;
   ~FakeCopyQueue() override { base::expect_driver_calls_allowed(); }
 
   [[nodiscard]] StreamView stream() const noexcept override {

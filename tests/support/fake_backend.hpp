@@ -30,6 +30,8 @@ constexpr DeviceId fake_device(std::uint8_t number = 1) noexcept {
 class FakeBackend final : public backend::Backend {
  public:
   explicit FakeBackend(DeviceId device = fake_device());
+  FakeBackend(const FakeBackend&) = delete;
+  FakeBackend& operator=(const FakeBackend&) = delete;
   ~FakeBackend() override;
 
   // What a test does with it.

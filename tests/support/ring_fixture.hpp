@@ -35,6 +35,8 @@ class RingFixture : public LeakCheck {
   using Taken = channel::Taken;
 
   RingFixture() : process_(runtime::ProcessState::acquire().value()) {}
+  RingFixture(const RingFixture&) = delete;
+  RingFixture& operator=(const RingFixture&) = delete;
   ~RingFixture() override {
     ring_.reset();
     if (!generation_) return;

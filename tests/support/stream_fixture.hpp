@@ -26,6 +26,8 @@ class StreamFixture : public ChannelFixture {
 
   StreamFixture() : runtime_(open_runtime()), device_(add_device(fake_device())) {}
 
+  StreamFixture(const StreamFixture&) = delete;
+  StreamFixture& operator=(const StreamFixture&) = delete;
   /// What the test left in streams is done, so that nothing waits for it.
   ~StreamFixture() override {
     for (FakeBackend* device : devices_) device->run();

@@ -29,6 +29,8 @@ class EventPool {
   class Lease {
    public:
     Lease(EventPool& pool, EventHandle event) noexcept : pool_(pool), event_(std::move(event)) {}
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
     ~Lease() { pool_.give_back(std::move(event_)); }
     Lease(Lease&&) = default;
     Lease& operator=(Lease&&) = delete;

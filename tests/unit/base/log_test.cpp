@@ -129,6 +129,8 @@ TEST(Log, GivesAThreadsLinesToItsHandoffAndNotToTheSink) {
 class LogRelayTest : public testing::Test {
  protected:
   LogRelayTest() { set_log_sink(&Captured::sink, &captured_, LogLevel::info); }
+  LogRelayTest(const LogRelayTest&) = delete;
+  LogRelayTest& operator=(const LogRelayTest&) = delete;
   ~LogRelayTest() override { set_log_sink(nullptr, nullptr, LogLevel::off); }
   static base::LogLine at(std::int64_t monotonic_ns, std::string_view text) {
     return {LogLevel::info, 0, monotonic_ns, 77, "cam0", text};

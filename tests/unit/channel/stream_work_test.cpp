@@ -36,6 +36,8 @@ class StreamWorkTest : public test::StreamFixture {
     parts.slot_count = 4;
     work_ = std::make_shared<StreamWork>(std::move(parts));
   }
+  StreamWorkTest(const StreamWorkTest&) = delete;
+  StreamWorkTest& operator=(const StreamWorkTest&) = delete;
   ~StreamWorkTest() override { device_.run(); }  // while its words are mapped
 
   Result<void> wait(Deadline deadline = test::soon(), std::uint64_t ticket = kTicket) {

@@ -30,6 +30,8 @@ struct Story {
 
 struct Plain {
   explicit Plain(Story& teller) : story(teller) {}
+  Plain(const Plain&) = delete;
+  Plain& operator=(const Plain&) = delete;
   ~Plain() { story.ended_on.set_value(std::this_thread::get_id()); }
   Story& story;
 };
@@ -101,6 +103,8 @@ TEST_F(EndOnJanitorTest, AProgramThatEndsWaitsForIt) {
   const os::UniqueFd event = os::event_fd().value();
   struct Signals {
     explicit Signals(int fd) : event(fd) {}
+    Signals(const Signals&) = delete;
+    Signals& operator=(const Signals&) = delete;
     ~Signals() { os::signal_event(event); }
     int event;
   };

@@ -59,6 +59,8 @@ TEST(Janitor, WhatAJobHoldsEndsWithIt) {
   // Its end posts: it must run outside the lock.
   struct PostsAtTheEnd {
     explicit PostsAtTheEnd(Janitor& target) : janitor(target) {}
+    PostsAtTheEnd(const PostsAtTheEnd&) = delete;
+    PostsAtTheEnd& operator=(const PostsAtTheEnd&) = delete;
     ~PostsAtTheEnd() {
       janitor.post([] {});
     }
