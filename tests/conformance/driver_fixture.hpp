@@ -30,18 +30,18 @@ inline ::testing::AssertionResult gave(cuda_api::Status wanted, cuda_api::Status
 
 /// Fails the test, and ends what it waits for, if it has not ended in time: a mistake must not
 /// leave a GPU standing still.
-class Watchdog {
+class GateWatch {
  public:
-  explicit Watchdog(std::function<void()> end)
+  explicit GateWatch(std::function<void()> end)
       : thread_([this, end = std::move(end)] {
           std::unique_lock lock(mutex_);
           if (changed_.wait_for(lock, kTime, [this] { return is_over_; })) return;
           ADD_FAILURE() << "something stood still that must not";
           end();
         }) {}
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-  ~Watchdog() {
+  GateWatch(const GateWatch&) = delete;
+  GateWatch& operator=(const GateWatch&) = delete;
+  ~GateWatch() {
     {
       const std::scoped_lock lock(mutex_);
       is_over_ = true;
@@ -97,7 +97,7 @@ class DriverRules : public CudaBackend {
     static_cast<void>(raw().stream());  // makes the context current
     raw().expect(driver().mem_host_get_device_pointer(&words_, &(*page_)[0], 0));
     raw().expect(driver().stream_create(&beat_stream_, cuda_api::kStreamNonBlocking));
-    watchdog_.emplace([this] { open(WordPage::kFarAhead); });
+    gate_watch_.emplace([this] { open(WordPage::kFarAhead); });
   }
   void TearDown() override {
     if (!page_) return;
@@ -105,7 +105,7 @@ class DriverRules : public CudaBackend {
     raw().finish(raw().stream());
     raw().finish(raw().other_stream());
     raw().expect(driver().stream_destroy(beat_stream_));
-    watchdog_.reset();
+    gate_watch_.reset();
   }
 
   static const cuda::Driver& driver() { return raw().driver(); }
@@ -148,7 +148,7 @@ class DriverRules : public CudaBackend {
   cuda_api::DevicePointer words_ = 0;
   cuda_api::Stream beat_stream_ = nullptr;
   std::uint64_t beat_ = 0;
-  std::optional<Watchdog> watchdog_;
+  std::optional<GateWatch> gate_watch_;
 };
 
 }  // namespace vramlink::test
