@@ -46,7 +46,6 @@ struct Setup {
 };
 
 constexpr double kOneUs = 0.6;  // beyond the batch, one subscriber
-constexpr double kManyUs = kPublishToManyUs;
 constexpr double kCopyTimes = 1.3;
 constexpr std::uint64_t kWidth = 1920;
 constexpr std::uint64_t kHeight = 1080;
@@ -192,7 +191,7 @@ int main(int argc, char** argv) {
   const std::array setups{
       Setup{1, false, Target::floor_plus_us(kOneUs), true},
       Setup{1, true, Target::floor_plus_us(kOneUs), false},
-      Setup{arguments.smoke ? 4U : 64U, false, Target::floor_plus_us(kManyUs), false},
+      Setup{arguments.smoke ? 4U : 64U, false, Target::floor_plus_us(kPublishToManyUs), false},
       Setup{arguments.smoke ? 2U : 16U, true, Target(), false},
   };
   for (const Setup& setup : setups) measure_all(report, setup, arguments.smoke);

@@ -126,7 +126,7 @@ Result<WritableFrame> PublisherCore::claim_once(const Purpose& purpose, SlotRing
   const StreamView stream = purpose.stream;
   std::shared_ptr<SlotRing> ring;
   Result<Claim> claimed = Error(Code::stale, "claim slot");
-  while (claimed.failed_with(Code::stale)) {  // else its next one is there already
+  while (claimed.failed_with(Code::stale)) {  // again where its next one has taken its place
     ring = this->ring();
     if (purpose.source != nullptr) {
       VRAMLINK_CHECK(check_source(*purpose.source, ring->generation()->shape.format.payload_bytes));

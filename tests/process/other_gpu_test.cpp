@@ -30,8 +30,14 @@ constexpr std::uint8_t kSkip = 0;
 
 class OtherGpuTest : public test::ChannelFixture {
  protected:
-  /// Neither side may have used the driver before this.
-  static bool has_two() { return RawCuda::get()->devices().size() > 1; }
+  /// Whether there are two GPUs; with one, the other side ends. Forked before this: neither side
+  /// may have used the driver until then.
+  static bool has_two(ChildProcess& other) {
+    if (RawCuda::get()->devices().size() > 1) return true;
+    other.go(kSkip);
+    EXPECT_EQ(other.wait(), 0);
+    return false;
+  }
   /// A stream of the second GPU.
   static StreamView reading_stream() { return RawCuda::get()->foreign_stream(); }
   [[nodiscard]] static SubscriberOptions reader_options(std::uint32_t depth) {
@@ -68,11 +74,7 @@ TEST_F(OtherGpuTest, StreamsReadAndReleaseAcross) {
     }
     return 0;
   });
-  if (!has_two()) {
-    reader.go(kSkip);
-    EXPECT_EQ(reader.wait(), 0);
-    GTEST_SKIP() << "one GPU is visible, and this needs two";
-  }
+  if (!has_two(reader)) GTEST_SKIP() << "one GPU is visible, and this needs two";
   const Runtime runtime = open_runtime();
   Publisher publisher = open_publisher(runtime, {.slot_count = 2, .when_full = WhenFull::block});
   reader.go(kGoOn);
@@ -98,11 +100,7 @@ TEST_F(OtherGpuTest, AStreamGetsPastAPublisherThatDies) {
     link.wait_forever();
     return 0;
   });
-  if (!has_two()) {
-    victim.go(kSkip);
-    EXPECT_EQ(victim.wait(), 0);
-    GTEST_SKIP() << "one GPU is visible, and this needs two";
-  }
+  if (!has_two(victim)) GTEST_SKIP() << "one GPU is visible, and this needs two";
   const Runtime runtime = open_runtime();
   const StreamView stream = reading_stream();
   victim.go(kGoOn);

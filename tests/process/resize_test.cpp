@@ -44,7 +44,6 @@ const Shape& shape_of(std::uint64_t generation) {
   return kShapes.at((generation - 1) % kShapes.size());
 }
 
-/// So that nobody is late on a machine that is busy.
 /// For who must not be late: one who is would hang the test, and the watchdog ends it.
 constexpr std::chrono::hours kPatience{1};
 
