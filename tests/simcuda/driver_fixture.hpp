@@ -14,6 +14,7 @@
 
 #include "functions.hpp"
 #include "simcuda.hpp"
+#include "support/shared_page.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace vramlink::simcuda {
@@ -62,6 +63,18 @@ class RegisteredPage {
 
  private:
   std::atomic<std::uint64_t>* words_ = nullptr;
+};
+
+/// Words that the test and its children share.
+class SharedWords : public test::SharedPage {
+ public:
+  [[nodiscard]] api::DevicePointer address(std::size_t index) const {
+    return reinterpret_cast<std::uintptr_t>(&(*this)[index]);
+  }
+  void register_here() const {
+    EXPECT_STATUS(success, cuMemHostRegister_v2(data(), kSizeBytes, 3));
+  }
+  void unregister() const { EXPECT_STATUS(success, cuMemHostUnregister(data())); }
 };
 
 /// Waits for a word that another process, or a device, stores; the test's watchdog ends what hangs.

@@ -10,6 +10,7 @@
 
 #include "budget.hpp"
 #include "devices.hpp"
+#include "ipc_client.hpp"
 #include "ranges.hpp"
 
 namespace vramlink::simcuda {
@@ -153,6 +154,7 @@ Status import_memory(int fd, Memory*& memory) noexcept {
 
 void drop_if_unused(Memory& memory) noexcept {
   if (memory.handle_count > 0 || memory.mapping_count > 0) return;
+  withdraw(memory.exported);
   ::close(memory.fd);
   leave_account(memory.account);
   driver.memories.remove(&memory);

@@ -32,12 +32,17 @@ std::uint32_t index_of(const Range& range) noexcept {
   return static_cast<std::uint32_t>(&range - device_state.ranges.data());
 }
 
+bool is_legacy_ipc_capable(const Range& range) noexcept {
+  return range.kind == RangeKind::device && range.context != kNoRange && !range.is_import;
+}
+
 Range* add_range() noexcept {
   static std::uint64_t buffer_ids = 0;
   for (Range& range : device_state.ranges) {
     if (range.generation.load() % 2 == 1) continue;
     range.alias = nullptr;
     range.alias_is_ours = false;
+    range.is_import = false;
     for (auto& access : range.access) access.store(0);
     range.device = -1;
     range.context = kNoRange;
@@ -144,7 +149,9 @@ bool is_reserved(std::uint64_t address) noexcept {
 
 void allow_peer(int owner, int user, bool allowed) noexcept {
   for_each_range([&](Range& range) {
-    if (range.kind != RangeKind::device || range.device != owner || range.context == kNoRange) {
+    // An import has the rights that it was opened with.
+    if (range.kind != RangeKind::device || range.device != owner || range.context == kNoRange ||
+        range.is_import) {
       return;
     }
     range.access[static_cast<std::size_t>(user)].store(allowed ? kReadWrite : 0);

@@ -35,7 +35,9 @@ void read_ledger(Ledger* ledger) {
   for_each_range([&](const Range& range) {
     switch (range.kind) {
       case RangeKind::device:
-        ++(range.context == kNoRange ? ledger->mappings : ledger->allocations);
+        ++(range.is_import             ? ledger->imports
+           : range.context == kNoRange ? ledger->mappings
+                                       : ledger->allocations);
         break;
       case RangeKind::managed:
         ++ledger->allocations;

@@ -13,8 +13,19 @@ struct FunctionTag;
 using Module = ModuleTag*;
 using Function = FunctionTag*;
 
-inline constexpr unsigned kManagedGlobal = 1;  ///< CU_MEM_ATTACH_GLOBAL
-inline constexpr unsigned kHostPortable = 1;   ///< CU_MEMHOSTALLOC_PORTABLE
+/// CUipcMemHandle.
+struct IpcMemoryHandle {
+  char reserved[64];
+};
+/// CUipcEventHandle.
+struct IpcEventHandle {
+  char reserved[64];
+};
+
+inline constexpr unsigned kManagedGlobal = 1;      ///< CU_MEM_ATTACH_GLOBAL
+inline constexpr unsigned kHostPortable = 1;       ///< CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kIpcLazyPeerAccess = 1;  ///< CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+inline constexpr unsigned kEventInterprocess = 4;  ///< CU_EVENT_INTERPROCESS
 
 }  // namespace vramlink::test::cuda_api
 
@@ -32,6 +43,11 @@ inline constexpr unsigned kHostPortable = 1;   ///< CU_MEMHOSTALLOC_PORTABLE
   X(mem_free_host, cuMemFreeHost, cuMemFreeHost, 2000, Status(void* address)) \
   X(stream_synchronize, cuStreamSynchronize, cuStreamSynchronize, 2000, Status(Stream stream)) \
   X(event_synchronize, cuEventSynchronize, cuEventSynchronize, 2000, Status(Event event)) \
+  X(ipc_get_mem_handle, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, Status(IpcMemoryHandle* handle, DevicePointer address)) \
+  X(ipc_open_mem_handle, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, Status(DevicePointer* address, IpcMemoryHandle handle, unsigned flags)) \
+  X(ipc_close_mem_handle, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(DevicePointer address)) \
+  X(ipc_get_event_handle, cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, Status(IpcEventHandle* handle, Event event)) \
+  X(ipc_open_event_handle, cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, Status(Event* event, IpcEventHandle handle)) \
   X(module_load_data, cuModuleLoadData, cuModuleLoadData, 2000, Status(Module* module, const void* image)) \
   X(module_unload, cuModuleUnload, cuModuleUnload, 2000, Status(Module module)) \
   X(module_get_function, cuModuleGetFunction, cuModuleGetFunction, 2000, Status(Function* function, Module module, const char* name)) \
