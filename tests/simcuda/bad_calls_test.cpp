@@ -119,6 +119,8 @@ TEST_F(BadCalls, WorkNeedsACurrentContext) {
       BAD(cuIpcOpenMemHandle_v2, invalid_context, &address, memory_handle, kIpcLazyPeerAccess),
       BAD(cuIpcCloseMemHandle, invalid_context, word),
       BAD(cuIpcOpenEventHandle, invalid_context, &event, event_handle),
+      BAD(
+          cuLaunchHostFunc, invalid_context, device.stream, [](void*) {}, nullptr),
       BAD(cuModuleLoadData, invalid_context, &module, ".version 8.0 .target sm_70"),
   };
   std::thread([&] { expect_all_fail(calls); }).join();
@@ -291,6 +293,7 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
       BAD(cuIpcCloseMemHandle, invalid_value, kNowhere),
       BAD(cuIpcGetEventHandle, invalid_handle, &event_handle, no_event),
       BAD(cuIpcOpenEventHandle, invalid_value, &event, event_handle),
+      BAD(cuLaunchHostFunc, invalid_value, device.stream, nullptr, nullptr),
       BAD(cuModuleLoadData, invalid_ptx, &module, "no PTX"),
       BAD(cuModuleUnload, invalid_handle, no_module),
       BAD(cuModuleGetFunction, invalid_handle, &kernel, no_module, "fill"),

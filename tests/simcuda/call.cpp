@@ -9,6 +9,7 @@
 
 #include "devices.hpp"
 #include "driver.hpp"
+#include "host_functions.hpp"
 
 namespace vramlink::simcuda {
 namespace {
@@ -91,6 +92,7 @@ Call::Call(FunctionId function, Needs needs) noexcept : function_(function), nee
 Status Call::begin() noexcept {
   const std::uint64_t number = counts[static_cast<std::size_t>(function_)].fetch_add(1) + 1;
   if (needs_ == Needs::nothing) return planted(function_, number);
+  if (is_in_host_function()) return Status::not_permitted;
   // A fork of a process with a driver has none and cannot get one; its copy of the lock may be
   // held.
   const Process process = this_process();

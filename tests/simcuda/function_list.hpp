@@ -19,6 +19,8 @@ struct ModuleTag;
 struct FunctionTag;
 using Module = ModuleTag*;
 using Function = FunctionTag*;
+/// CUhostFn.
+using HostFunction = void (*)(void* data);
 
 /// CUipcMemHandle.
 struct IpcMemoryHandle {
@@ -90,6 +92,7 @@ struct MemsetNodeParameters {
   X(, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(api::DevicePointer address)) \
   X(, cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, Status(IpcEventHandle* handle, api::Event event)) \
   X(, cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, Status(api::Event* event, IpcEventHandle handle)) \
+  X(, cuLaunchHostFunc, cuLaunchHostFunc, 10000, Status(api::Stream stream, HostFunction function, void* data)) \
   X(, cuModuleLoadData, cuModuleLoadData, 2000, Status(Module* module, const void* image)) \
   X(, cuModuleUnload, cuModuleUnload, 2000, Status(Module module)) \
   X(, cuModuleGetFunction, cuModuleGetFunction, 2000, Status(Function* function, Module module, const char* name)) \

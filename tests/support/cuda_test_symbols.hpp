@@ -12,6 +12,7 @@ struct ModuleTag;
 struct FunctionTag;
 using Module = ModuleTag*;
 using Function = FunctionTag*;
+using HostFunction = void (*)(void* data);  ///< CUhostFn
 
 /// CUipcMemHandle.
 struct IpcMemoryHandle {
@@ -48,6 +49,7 @@ inline constexpr unsigned kEventInterprocess = 4;  ///< CU_EVENT_INTERPROCESS
   X(ipc_close_mem_handle, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(DevicePointer address)) \
   X(ipc_get_event_handle, cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, Status(IpcEventHandle* handle, Event event)) \
   X(ipc_open_event_handle, cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, Status(Event* event, IpcEventHandle handle)) \
+  X(launch_host_func, cuLaunchHostFunc, cuLaunchHostFunc, 10000, Status(Stream stream, HostFunction function, void* data)) \
   X(module_load_data, cuModuleLoadData, cuModuleLoadData, 2000, Status(Module* module, const void* image)) \
   X(module_unload, cuModuleUnload, cuModuleUnload, 2000, Status(Module module)) \
   X(module_get_function, cuModuleGetFunction, cuModuleGetFunction, 2000, Status(Function* function, Module module, const char* name)) \
