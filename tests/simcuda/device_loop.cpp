@@ -1,6 +1,6 @@
 // The device process: performs what is in the queues of all streams of one client. It is alone in
-// its thread group, has no descriptors, and uses nothing that belongs to a thread of the client: no
-// libc, no thread-local variable, no lock. See device_process.hpp for its life.
+// its thread group, has none of the client's descriptors, and uses nothing that belongs to a thread
+// of the client: no libc, no thread-local variable, no lock. See device_process.hpp for its life.
 #include "device_loop.hpp"
 
 #include <signal.h>

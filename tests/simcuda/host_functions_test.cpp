@@ -15,7 +15,8 @@ namespace {
 using test::ChildLink;
 using test::ChildProcess;
 
-/// What a function shares with its test.
+/// What a function shares with its test. All of it is there before the first call of a test: the
+/// sanitizer of threads sees how the thread begins, and no order by the stand-in.
 struct Shared {
   std::atomic<std::uint64_t> begun{0};
   std::atomic<std::uint64_t> gate{0};
@@ -74,6 +75,7 @@ TEST_F(HostFunctions, HoldUpTheWorkBehindThemAndNoOther) {
   Device device;
   RegisteredPage page;
   Shared shared;
+  std::atomic<std::uint64_t> counted{0};
   api::Stream other = nullptr;
   EXPECT_STATUS(success, cuStreamCreate(&other, api::kStreamNonBlocking));
   EXPECT_STATUS(success, cuLaunchHostFunc(device.stream, stand, &shared));
@@ -84,7 +86,6 @@ TEST_F(HostFunctions, HoldUpTheWorkBehindThemAndNoOther) {
   EXPECT_STATUS(success, cuStreamWriteValue64_v2(other, page.address(2), 1, 0));
   EXPECT_STATUS(success, cuStreamSynchronize(other));
   // Another stream's function stays behind it: one thread runs all of them.
-  std::atomic<std::uint64_t> counted{0};
   EXPECT_STATUS(success, cuLaunchHostFunc(other, count, &counted));
   let_device_look();
   EXPECT_EQ(counted.load(), 0U);
@@ -123,6 +124,7 @@ TEST_F(HostFunctions, AreNotCalledBehindAFault) {
   Device device;
   RegisteredPage page;
   std::atomic<std::uint64_t> counted{0};
+  std::atomic<std::uint64_t> counted_there{0};
   EXPECT_STATUS(success, cuStreamWaitValue64_v2(device.stream, page.address(0), 1, 0));
   EXPECT_STATUS(success, cuLaunchHostFunc(device.stream, count, &counted));
   EXPECT_TRUE(test_api().fault_context(static_cast<int>(Status::illegal_address)));
@@ -130,7 +132,6 @@ TEST_F(HostFunctions, AreNotCalledBehindAFault) {
   EXPECT_STATUS(illegal_address, cuLaunchHostFunc(device.stream, count, &counted));
   // One of another context is, and comes after it.
   api::Context other = nullptr;
-  std::atomic<std::uint64_t> counted_there{0};
   EXPECT_STATUS(success, cuCtxCreate_v2(&other, 0, 0));
   EXPECT_STATUS(success, cuLaunchHostFunc(nullptr, count, &counted_there));
   EXPECT_STATUS(success, cuCtxSynchronize());
@@ -159,10 +160,10 @@ TEST_F(HostFunctions, ManyRunInTheOrderOfTheirStreams) {
     EXPECT_STATUS(success, cuStreamCreate(&stream, api::kStreamNonBlocking));
   }
   for (std::uint64_t i = 0; i < kEach; ++i) {
-    for (std::size_t s = 0; s < streams.size(); ++s) {
-      all.push_back({&counts[s], i});
-      EXPECT_STATUS(success, cuLaunchHostFunc(streams[s], follow, &all.back()));
-    }
+    for (std::atomic<std::uint64_t>& counted : counts) all.push_back({&counted, i});
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_STATUS(success, cuLaunchHostFunc(streams[i % streams.size()], follow, &all[i]));
   }
   for (std::size_t s = 0; s < streams.size(); ++s) {
     EXPECT_STATUS(success, cuStreamSynchronize(streams[s]));

@@ -456,6 +456,46 @@ TEST_F(IpcMemory, AProcessThatChangedItsUserGivesIfItIsDumpable) {
   }
 }
 
+TEST_F(IpcMemory, KillsAtAnyInstructionLeaveNothingHeld) {
+  constexpr std::uint64_t kRounds = 10;
+  std::atomic<std::uint64_t>& made_count = words_[0];
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    ChildProcess exporting([&](const ChildLink&) -> int {
+      Device device;
+      for (;; made_count.fetch_add(1)) {
+        const api::DevicePointer address = allocate(5);
+        share(address);
+        EXPECT_STATUS(success, cuMemFree_v2(address));
+      }
+    });
+    ChildProcess importing([&](const ChildLink& link) -> int {
+      Device device;
+      for (bool has_told = false;;) {
+        api::DevicePointer address = 0;
+        // Also of what is freed meanwhile, and while it is written.
+        if (cuIpcOpenMemHandle_v2(&address, handle(), kIpcLazyPeerAccess) != Status::success) {
+          continue;
+        }
+        EXPECT_EQ(read(address), 5);
+        EXPECT_STATUS(success, cuIpcCloseMemHandle(address));
+        if (!has_told) link.ready();
+        has_told = true;
+      }
+    });
+    importing.wait_ready();
+    const std::uint64_t until = made_count.load() + round * 3;
+    while (made_count.load() < until) std::this_thread::yield();
+    ChildProcess& first = round % 2 == 0 ? exporting : importing;
+    ChildProcess& second = round % 2 == 0 ? importing : exporting;
+    first.kill();
+    EXPECT_EQ(first.wait(), 128 + SIGKILL);
+    second.kill();
+    EXPECT_EQ(second.wait(), 128 + SIGKILL);
+  }
+  Device device;
+  EXPECT_EQ(test_api().device_bytes_held(0), 0U);
+}
+
 TEST_F(IpcMemory, TheLogShowsHandles) {
   const std::string path = directory_ / "log";
   ::setenv("VRAMLINK_SIMCUDA_LOG", path.c_str(), 1);
