@@ -49,6 +49,10 @@ struct Verdict;
 enum class WhenFull : std::uint8_t {
   drop,   ///< fail with full at once: the frame is the publisher's loss, nobody waits
   block,  ///< wait for the deadline: no queue subscriber ever loses a frame
+  /// As drop, but who has held a frame for the lease when a claim wants its slot is disconnected:
+  /// its calls end with revoked. What it holds stays as it is; the slots are missing until it lets
+  /// go, and if fewer than two are left, new ones take the place of all.
+  evict,
 };
 
 struct PublisherOptions {
@@ -60,6 +64,15 @@ struct PublisherOptions {
   /// Frames that one subscriber may hold at once, whatever it asks for; 0: slot_count - 1.
   std::uint32_t held_count_max = 0;
   DeviceId device = DeviceId::host();  ///< where the slots live
+  /// WhenFull::evict: how long a frame may be held, counted from the first claim that wants its
+  /// slot; more than 0. A subscriber that is stopped or stuck costs its slots for so long.
+  std::chrono::nanoseconds lease{std::chrono::seconds(1)};
+  /// 0: the number of slots is fixed. Else slot_count to 64: where claims find no slot again and
+  /// again because subscribers hold and queue more than fits, the channel gets more slots by
+  /// itself, so many at most. They are made in the background, in memory of their own, as by
+  /// resize(), and put in place by a claim in a moment in which no frame is claimed. The number
+  /// does not shrink again by itself.
+  std::uint32_t slot_count_max = 0;
 };
 
 struct ResizeOptions {
@@ -171,15 +184,17 @@ class VRAMLINK_API Publisher {
   /// full, closed, driver (the device has failed), wrong_state (a forked child; a stream of another
   /// device).
   [[nodiscard]] Result<WritableFrame> try_claim(StreamView stream);
-  /// The same; under WhenFull::block waits for a slot. Codes: full (drop), timed_out (block),
-  /// closed, interrupted, driver, wrong_state.
+  /// The same; under WhenFull::block and evict waits for a slot, under evict also for the end of a
+  /// lease. Codes: full (drop; evict, by the deadline, or at once where there is no memory for the
+  /// slots that are missing), timed_out (block), closed, interrupted, driver, wrong_state.
   [[nodiscard]] Result<WritableFrame> claim(StreamView stream, Deadline deadline);
   /// Makes the frame visible; complete when all work put into `stream` before, and into the claim's
   /// stream, is complete. With an already complete stream the bytes are final now, whatever stream
   /// the claim had. Consumes the frame also on failure (it is abandoned then). Never blocks. Codes:
   /// invalid_argument (user data too long, another publisher's frame), closed, stale (it was
-  /// claimed before a resize), wrong_state (a stream of another device), driver, out_of_memory (of
-  /// the driver).
+  /// claimed before a resize; under WhenFull::evict also half a second before new slots had to
+  /// take the place of lost ones), wrong_state (a stream of another device), driver, out_of_memory
+  /// (of the driver).
   [[nodiscard]] Result<Receipt> publish(WritableFrame&& frame, StreamView stream,
                                         const FrameInfo& info = {});
   /// Claims, copies `source` after the work that is in `stream`, and publishes. `source` has
@@ -203,7 +218,8 @@ class VRAMLINK_API Publisher {
   /// meanwhile. If it fails, the channel goes on as it was. Codes: invalid_argument (the format or
   /// the number of slots), out_of_memory (with the bytes wanted and free), resource_exhausted, os,
   /// driver, closed, wrong_state (another resize is under way; a forked child), interrupted (only
-  /// the wait: the change has taken place).
+  /// the wait: the change has taken place; or that for slots which the publisher is just making by
+  /// itself, which come first), timed_out (they were not in place by the deadline).
   [[nodiscard]] Result<void> resize(const Format& format, Deadline deadline,
                                     const ResizeOptions& options = {});
 
@@ -398,7 +414,9 @@ class VRAMLINK_API Subscriber {
   ~Subscriber();
 
   /// The next frame of the policy, if it is complete; never blocks.
-  /// Codes: empty, closed, peer_gone, revoked, corrupt, resource_exhausted (held_count_max frames
+  /// Codes: empty, closed, peer_gone, revoked (a frame was held for longer than the publisher's
+  /// lease: held frames stay valid; or the publisher met words that the protocol forbids: they may
+  /// change), corrupt, resource_exhausted (held_count_max frames
   /// are held), driver (our device has failed; or the copy did, and the frame counts as lost),
   /// wrong_state. With reconnect, what keeps the next publisher from us for good (its wire version,
   /// a GPU that is not visible) is reported once, with its code.
@@ -433,7 +451,7 @@ class VRAMLINK_API Subscriber {
   /// Whose work reads the frames of that publisher here.
   [[nodiscard]] DeviceId device() const;
   /// Depth that the publisher granted: min(asked, its slots - 1); 0 for latest. A resize may change
-  /// it.
+  /// it, and so does a publisher that gets more slots by itself.
   [[nodiscard]] std::uint32_t granted_queue_depth() const noexcept;
   [[nodiscard]] SubscriberStatistics statistics() const;
 

@@ -19,6 +19,7 @@ struct SubscriberView {
   std::uint64_t received = 0;        ///< its own report
   std::uint64_t skipped = 0;         ///< its own report
   std::uint64_t lost = 0;            ///< its own report
+  bool evicted = false;              ///< it gets no new frames; what it holds it still holds
 };
 
 struct PublisherStatistics {
@@ -31,8 +32,16 @@ struct PublisherStatistics {
   std::uint64_t subscribers_ever = 0;
   std::uint64_t subscribers_died = 0;     ///< left without a farewell; slots recovered after proof
   std::uint64_t subscribers_revoked = 0;  ///< thrown out for breaking the protocol
-  std::uint64_t resizes = 0;              ///< changes of format or slots
-  std::vector<SubscriberView> subscribers;  ///< the present ones
+  /// Disconnected because they held a frame for longer than the lease; whatever becomes of them
+  /// then is not counted once more.
+  std::uint64_t subscribers_evicted = 0;
+  std::uint64_t resizes = 0;       ///< changes of format or slots, those that follow among them
+  std::uint64_t replacements = 0;  ///< new slots in place of those that evictions had left too few
+  std::uint64_t growths = 0;       ///< more slots, because claims found none (slot_count_max)
+  std::uint32_t slot_count = 0;    ///< now
+  std::uint32_t slot_count_max = 0;         ///< may become, by itself; slot_count: it does not
+  std::uint32_t slots_lost = 0;             ///< that evicted subscribers hold, of those now in use
+  std::vector<SubscriberView> subscribers;  ///< the present ones, evicted ones that hold among them
 };
 
 struct SubscriberStatistics {
@@ -45,6 +54,7 @@ struct SubscriberStatistics {
   std::uint64_t connects = 0;        ///< attachments so far; the first counts
   std::uint64_t resizes = 0;         ///< changes of format or slots that were followed
   std::uint64_t peer_deaths = 0;     ///< attachments that ended with peer_gone
+  std::uint64_t revocations = 0;     ///< attachments that ended with revoked
   /// From publish to receive, within 4 percent; -1: no frame yet. Means nothing where publisher and
   /// subscriber live in different time namespaces, whose clocks differ.
   /// Of frames published within 100 us of one another, the first is counted.

@@ -171,8 +171,9 @@ Result<void> AttachAttempt::handle(link::Message message) {
       return refusal(kAttachToPublisher, name_, refused);
     }
     case wire::MessageType::revoked: {
-      static_cast<void>(VRAMLINK_TRY(message.decode<wire::Revoked>()));
-      link_->set_fate(Fate::revoked);
+      const wire::Revoked revoked = VRAMLINK_TRY(message.decode<wire::Revoked>());
+      const bool is_lease = revoked.reason == wire::RevokeReason::lease;
+      link_->set_fate(is_lease ? Fate::evicted : Fate::revoked);
       return {};
     }
     case wire::MessageType::failed:

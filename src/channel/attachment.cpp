@@ -116,7 +116,7 @@ void Attachment::take_no_more() {
   for (const Seat& seat : seats_) {
     if (seat.entry) seat.entry->leaving.store(true, std::memory_order_relaxed);
   }
-  if (const auto publisher = publisher_.lock()) publisher->wake_claimers();
+  if (const auto publisher = publisher_.lock()) publisher->members_changed();
 }
 
 Result<void> Attachment::on_hello(link::Message message) {
@@ -163,6 +163,7 @@ std::shared_ptr<Member> Attachment::new_member(const Generation& generation) con
   member->pid = pid_;
   member->subscriber = subscriber_;
   member->queue_depth = std::min(asked_depth_, generation.shape.slot_count - 1);
+  member->queue_depth_wanted = asked_depth_;
   member->generation = generation.shape.generation;
   member->parking = generation.parking;
   member->blocked_claims = blocked_claims_;
@@ -202,8 +203,10 @@ Result<void> Attachment::offer(Seat& seat) {
       std::make_shared<os::Mapping>(VRAMLINK_TRY(seat.segment.map(os::Access::read_write)));
   seat.member->pages.view = {mapping, mapping->data(), mapping->size_bytes()};
   seat.member->words = &wire::private_at(mapping->data());
-  seat.member->held_count_max =
-      std::min(asked_held_, publisher->held_count_max(generation.shape.slot_count));
+  const std::uint32_t slot_count = generation.shape.slot_count;
+  seat.member->held_count_max = std::min(asked_held_, publisher->held_count_max(slot_count));
+  seat.member->held_count_wanted =
+      std::min(asked_held_, publisher->held_count_max(publisher->slot_count_max(slot_count)));
   publisher->process().imports().remember(VRAMLINK_TRY(seat.segment.key()),
                                           seat.member->pages.view);
   offer.private_bytes = sizeof(wire::Private);
@@ -370,7 +373,7 @@ Result<void> Attachment::on_detached(const link::Message& message) {
   if (is_last) {
     take_no_more();  // it holds older frames still
   } else if (const auto publisher = publisher_.lock()) {
-    publisher->wake_claimers();
+    publisher->members_changed();
   }
   return {};
 }
@@ -405,19 +408,44 @@ void Attachment::revoke(const Member& offender) {
   if (is_ours && state_ != State::ended) revoke_all();
 }
 
-void Attachment::revoke_all() {
-  // Before the holds end: who sees them end sees the flag. Pairs with SubscriberSession::end().
+void Attachment::evict(const Member& holder) {
+  const auto found = std::find_if(seats_.begin(), seats_.end(),
+                                  [&](const Seat& seat) { return seat.entry.get() == &holder; });
+  if (found == seats_.end() || evicted_ || !found->ring->evict(holder)) return;
+  evicted_ = true;
+  for (const Seat& seat : seats_) {
+    if (seat.entry) seat.entry->evicted.store(true, std::memory_order_relaxed);
+  }
+  const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
+  if (publisher) publisher->count_leave(PublisherCore::Leave::evicted);  // before it can know
+  tell_revoked(wire::RevokeReason::lease);
+  VRAMLINK_STEP("evict.told");
+  base::log(LogLevel::warn, publisher ? publisher->name() : "channel",
+            "subscriber pid " + std::to_string(pid_) +
+                " held a frame for longer than its lease and was disconnected");
+  take_no_more();
+}
+
+void Attachment::tell_revoked(wire::RevokeReason reason) {
+  const bool is_lease = reason == wire::RevokeReason::lease;
+  const std::uint32_t flags = wire::kRevoked | (is_lease ? wire::kLeaseOver : 0);
   std::uint64_t generation = 0;
   for (const Seat& seat : seats_) {
     if (seat.state != Seat::State::joined) continue;
-    seat.member->words->flags.fetch_or(wire::kRevoked, std::memory_order_release);
+    // Before its holds end, if they do: who sees them end sees the flag. Pairs with
+    // SubscriberSession::end().
+    seat.member->words->flags.fetch_or(flags, std::memory_order_release);
     generation = seat.generation();
   }
-  const Result<void> sent =
-      connection_->send(wire::Revoked{{}, generation, wire::RevokeReason::corrupt, 0});
+  if (is_lease) VRAMLINK_STEP("evict.flag_set");
+  const Result<void> sent = connection_->send(wire::Revoked{{}, generation, reason, 0});
   if (!sent && !sent.failed_with(Code::peer_gone)) {
     base::report_failure("revoke subscriber", sent.error());
   }
+}
+
+void Attachment::revoke_all() {
+  tell_revoked(wire::RevokeReason::corrupt);
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
   base::log(LogLevel::warn, publisher ? publisher->name() : "channel",
             "subscriber pid " + std::to_string(pid_) +
@@ -439,13 +467,13 @@ void Attachment::end(PublisherCore::Leave how) {
   state_ = State::ended;
   reactor_.unwatch(timer_);
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
-  if (publisher && was_member) publisher->count_leave(how);
+  if (publisher && was_member && !evicted_) publisher->count_leave(how);
   for (const Seat& seat : seats_) {
     if (seat.entry) seat.ring->remove(*seat.entry);
   }
   if (was_member) VRAMLINK_STEP("detach.removed");
   seats_.clear();
-  if (publisher) publisher->wake_claimers();
+  if (publisher) publisher->members_changed();
   connection_->close();  // a peer that sees this finds itself dismissed
   if (publisher) publisher->forget(*this);
 }

@@ -2,8 +2,9 @@
 //
 //   hello --HELLO(observer)--> observing     answers QUERY
 //         --HELLO------------> joining --GO--> attached --BYE(leaving), EOF--> leaving
-//   leaving and attached end with BYE(drained), BYE(failed), the pidfd or a revocation; the others
-//   end with EOF.
+//                       attached, leaving --a lease is over--> leaving, evicted
+//   leaving and attached end with BYE(drained), BYE(failed), the pidfd, or when they break the
+//   protocol; the others end with EOF.
 //
 // A seat, which an attached one has in several generations:
 //   expected --OFFER--> offered --MAPPED--> joined --DETACHED--> (gone)
@@ -51,6 +52,9 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   void follow(const std::shared_ptr<SlotRing>& ring);
   /// Ends the session of a member that broke the protocol.
   void revoke(const Member& offender);
+  /// Disconnects a member that has held a frame for longer than its lease, unless it has just let
+  /// go: no new frames, and what it holds counts until it says that it drained, or has died.
+  void evict(const Member& holder);
   /// The publisher's device has failed: `code` says how.
   void tell_failure(std::uint32_t code);
   /// The publisher ends: hangs up.
@@ -61,12 +65,12 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   void make_room();
   [[nodiscard]] bool is_silent() const noexcept { return state_ == State::hello; }
   /// It is a subscriber, or about to become one.
-  [[nodiscard]] bool takes_place() const noexcept {
-    return state_ == State::joining || is_member();
-  }
-  /// Such a one that asked for stream order.
+  [[nodiscard]] bool takes_place() const noexcept { return is_scanned() && !evicted_; }
+  /// The same, also if it was evicted and holds frames still.
+  [[nodiscard]] bool is_scanned() const noexcept { return state_ == State::joining || is_member(); }
+  /// Such a one that asked for stream order: its words are written until it has drained.
   [[nodiscard]] bool takes_stream_place() const noexcept {
-    return takes_place() && wants_stream_order_;
+    return is_scanned() && wants_stream_order_;
   }
   [[nodiscard]] bool observes() const noexcept { return state_ == State::observing; }
 
@@ -100,6 +104,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   /// Offers the next generation, once the one before is joined.
   void go_on();
   void revoke_all();
+  /// In all its segments, and by a message. What is to be said of its holds comes first.
+  void tell_revoked(wire::RevokeReason reason);
   [[nodiscard]] static Result<wire::Offer> describe(const Generation& generation);
   [[nodiscard]] std::shared_ptr<Member> new_member(const Generation& generation) const;
   void end(PublisherCore::Leave how);
@@ -116,6 +122,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   std::uint32_t asked_depth_ = 0;
   std::uint32_t asked_held_ = 0;
   bool wants_stream_order_ = false;
+  bool evicted_ = false;
   std::shared_ptr<std::atomic<std::uint64_t>> blocked_claims_;
 };
 

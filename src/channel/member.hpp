@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <vramlink/deadline.hpp>
+
 #include "channel/parking.hpp"
 #include "wire/layout_v1.hpp"
 
@@ -32,6 +34,9 @@ struct Member {
   bool expected = false;
   std::uint32_t queue_depth = 0;  ///< 0: latest
   std::uint32_t held_count_max = 0;
+  // As it would be granted with as many slots as there can be.
+  std::uint32_t queue_depth_wanted = 0;
+  std::uint32_t held_count_wanted = 0;
   std::uint64_t generation = 0;
   std::uint64_t first_ticket = 0;  ///< claims from this ticket on know this member
   std::uint64_t first_cursor = 0;  ///< the last sequence that it is not given
@@ -47,12 +52,22 @@ struct Member {
   std::atomic<bool> welcomed{false};
   /// It reads no new frames, but what it holds it still holds.
   std::atomic<bool> leaving{false};
+  /// That, because a hold was older than its lease: its slots are missing until it lets them go.
+  std::atomic<bool> evicted{false};
   /// Claims that were refused or delayed by it. One counter for all its generations.
   std::shared_ptr<std::atomic<std::uint64_t>> blocked_claims =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 
   /// Refused claims in a row that met too many holds of it. Under the ring's mutex.
   std::uint32_t excess_in_a_row = 0;
+  /// The hold that a claim met on a slot last, and the end of its lease, which began when the first
+  /// claim met it. Under the ring's mutex.
+  struct Met {
+    std::uint64_t hold_number = 0;  ///< 0: none
+    Deadline lease_end = kForever;
+  };
+  std::array<Met, wire::kSlotCountMax> met{};
+  bool overdue = false;  ///< a lease is over, and the reactor is told. Under the ring's mutex
 
   /// Until GO is: what is published after that it will get, whatever happens to us.
   [[nodiscard]] bool is_on_its_way() const noexcept {

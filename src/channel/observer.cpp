@@ -88,11 +88,16 @@ void copy(const wire::Status& status, PublisherStatistics& statistics) {
   statistics.subscribers_ever = status.subscribers_ever;
   statistics.subscribers_died = status.subscribers_died;
   statistics.subscribers_revoked = status.subscribers_revoked;
+  statistics.subscribers_evicted = status.subscribers_evicted;
+  statistics.replacements = status.replacements;
+  statistics.growths = status.growths;
+  statistics.slot_count_max = status.slot_count_max;
+  statistics.slots_lost = status.slots_lost;
   for (std::uint32_t i = 0; i < status.subscriber_count; ++i) {
     const wire::SubscriberStatus& entry = status.subscribers[i];
     statistics.subscribers.push_back({entry.pid, entry.depth, entry.held, entry.lag,
                                       entry.blocked_claims, entry.received, entry.skipped,
-                                      entry.lost});
+                                      entry.lost, (entry.flags & wire::kStatusRevoked) != 0});
   }
 }
 
@@ -142,6 +147,7 @@ Result<void> ask(const Runtime& runtime, std::string_view name, Deadline deadlin
   VRAMLINK_CHECK(socket.send(wire::encode(query)));
   copy(VRAMLINK_TRY(receive<wire::Status>(socket, name, deadline)), info.statistics);
   info.statistics.resizes = facts.generation - 1;
+  info.statistics.slot_count = facts.slot_count;
   return {};
 }
 

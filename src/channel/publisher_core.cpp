@@ -45,7 +45,19 @@ Result<void> check(const PublisherOptions& options) {
         .about("subscriber_count_max")
         .because(std::to_string(options.subscriber_count_max) + " is more than 64");
   }
-  if (options.when_full > WhenFull::block) {
+  if (options.slot_count_max != 0 &&
+      (options.slot_count_max < options.slot_count || options.slot_count_max > kSlotCountMax)) {
+    return Error(Code::invalid_argument, "open publisher")
+        .about("slot_count_max")
+        .because(std::to_string(options.slot_count_max) + " is not within slot_count, " +
+                 std::to_string(options.slot_count) + ", to 64");
+  }
+  if (options.when_full == WhenFull::evict && options.lease.count() <= 0) {
+    return Error(Code::invalid_argument, "open publisher")
+        .about("lease")
+        .because(std::to_string(options.lease.count()) + " ns is no time to hold a frame");
+  }
+  if (options.when_full > WhenFull::evict) {
     return Error(Code::invalid_argument, "open publisher")
         .about("when_full")
         .because(std::to_string(static_cast<unsigned>(options.when_full)) + " is no policy");
@@ -93,7 +105,8 @@ Result<std::shared_ptr<PublisherCore>> PublisherCore::open(const Runtime& runtim
       runtime::ends_on_janitor(process, std::make_unique<Parking>(process->janitor()));
   std::shared_ptr<Generation> generation =
       VRAMLINK_TRY(Generation::create(process, *backend, shape, std::move(parking)));
-  auto ring = std::make_shared<SlotRing>(std::move(generation), options.when_full);
+  auto ring = std::make_shared<SlotRing>(
+      std::move(generation), FullPolicy{options.when_full, options.lease, options.slot_count_max});
   std::shared_ptr<PublisherCore> core(
       new PublisherCore(process, std::string(name), options, std::move(ring)));
   VRAMLINK_CHECK(core->start(std::move(endpoint)));
@@ -123,6 +136,9 @@ Result<WritableFrame> PublisherCore::claim_once(const Purpose& purpose, SlotRing
   if (os::in_forked_child()) [[unlikely]] {
     return os::require_not_forked("claim slot").error();
   }
+  if (renewal_ready_.load(std::memory_order_relaxed)) [[unlikely]] {
+    finish_renewal(false);
+  }
   const StreamView stream = purpose.stream;
   std::shared_ptr<SlotRing> ring;
   Result<Claim> claimed = Error(Code::stale, "claim slot");
@@ -137,8 +153,8 @@ Result<WritableFrame> PublisherCore::claim_once(const Purpose& purpose, SlotRing
     }
     claimed = ring->try_claim(look);
   }
-  if (ring->found_offenders()) [[unlikely]] {
-    revoke_offenders(ring);
+  if (ring->found_trouble()) [[unlikely]] {
+    take_care();
   }
   if (!claimed)
     return claimed.failed_with(Code::closed) ? end_error("claim slot") : claimed.error();
@@ -158,8 +174,14 @@ Result<WritableFrame> PublisherCore::claim_once(const Purpose& purpose, SlotRing
 Result<WritableFrame> PublisherCore::try_claim(const Purpose& purpose) {
   SlotRing::Look look;
   Result<WritableFrame> frame = claim_once(purpose, look);
-  if (frame.failed_with(Code::full)) add(counters_.refused_full);
+  if (frame.failed_with(Code::full)) return refuse_claim(false);
   return frame;
+}
+
+Error PublisherCore::refuse_claim(bool by_deadline) noexcept {
+  const bool is_late = by_deadline && options_.when_full == WhenFull::block;
+  add(is_late ? counters_.timed_out : counters_.refused_full);
+  return Error(is_late ? Code::timed_out : Code::full, "claim slot");
 }
 
 Result<WritableFrame> PublisherCore::claim(const Purpose& purpose, Deadline deadline) {
@@ -167,41 +189,39 @@ Result<WritableFrame> PublisherCore::claim(const Purpose& purpose, Deadline dead
   SlotRing::Look look;
   Result<WritableFrame> frame = claim_once(purpose, look);
   if (!frame.failed_with(Code::full)) return frame;
-  if (options_.when_full == WhenFull::drop) {
-    add(counters_.refused_full);
-    return frame;
-  }
+  if (options_.when_full == WhenFull::drop) return refuse_claim(false);
   Backoff backoff(kForSlot);
   for (int looks = 0; frame.failed_with(Code::full); ++looks) {
     if (interrupts_.load(std::memory_order_acquire) != interrupts) {
       return Error(Code::interrupted, "claim slot");
     }
-    if (deadline.has_passed()) {
-      add(counters_.timed_out);
-      return Error(Code::timed_out, "claim slot");
-    }
+    if (look.hopeless || deadline.has_passed()) return refuse_claim(true);
     const std::int64_t nap_ns = backoff.next_nap_ns();
     // A member whose bell rings again and again for nothing costs us naps, and not a core.
     if (looks >= kFruitlessLooksMax) {
       os::nap_until(std::min(deadline, Deadline::after(std::chrono::nanoseconds(nap_ns))));
     }
-    frame = sleep_and_claim(purpose, deadline, nap_ns, interrupts);
+    frame = sleep_and_claim(purpose, deadline, nap_ns, interrupts, look);
   }
   return frame;
 }
 
 Result<WritableFrame> PublisherCore::sleep_and_claim(const Purpose& purpose, Deadline deadline,
-                                                     std::int64_t nap_ns,
-                                                     std::uint32_t interrupts) {
+                                                     std::int64_t nap_ns, std::uint32_t interrupts,
+                                                     SlotRing::Look& last) {
   // Counted as a waiter, and the bells read, before the slots are scanned again.
   Sleep sleep(*this);
   SlotRing::Look look{.first = false};
   Result<WritableFrame> frame = claim_once(purpose, look);
-  if (!frame.failed_with(Code::full)) return frame;
+  last = look;
+  if (!frame.failed_with(Code::full) || look.hopeless) return frame;
   if (interrupts_.load(std::memory_order_acquire) == interrupts) {
-    sleep.wait(deadline, look.work_pending, nap_ns);
+    // At the end of a lease nobody rings: the next look finds its holder overdue.
+    sleep.wait(std::min(deadline, look.lease_end), look.work_pending, nap_ns);
   }
-  return claim_once(purpose, look);
+  frame = claim_once(purpose, look);
+  last = look;
+  return frame;
 }
 
 PublisherCore::Sleep::Sleep(PublisherCore& core)

@@ -82,6 +82,10 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
     return options_.held_count_max != 0 ? std::min(options_.held_count_max, slot_count)
                                         : slot_count - 1;
   }
+  /// Slots that this publisher may come to have by itself.
+  [[nodiscard]] std::uint32_t slot_count_max(std::uint32_t slot_count) const noexcept {
+    return std::max(options_.slot_count_max, slot_count);
+  }
   /// Names one subscriber among those of this publisher.
   [[nodiscard]] std::uint64_t new_subscriber() noexcept { return ++subscribers_; }
   [[nodiscard]] runtime::ProcessState& process() noexcept { return *process_; }
@@ -92,11 +96,13 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   void count_newcomer() noexcept { add(counters_.subscribers_ever); }
   /// After GO was sent: wait_for_subscribers() counts it from here on.
   void welcome(Member& member) noexcept;
-  enum class Leave : std::uint8_t { farewell, died, revoked };
+  enum class Leave : std::uint8_t { farewell, died, revoked, evicted };
   /// A member goes: to be called before its entries in the rings are removed.
   void count_leave(Leave how) noexcept;
   void forget(const Attachment& attachment);
   void wake_claimers() noexcept;
+  /// Who waits for slots or for members looks again.
+  void members_changed();
   [[nodiscard]] wire::Status status() const;
 
  private:
@@ -129,8 +135,23 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
     std::atomic<std::uint64_t> subscribers_ever{0};
     std::atomic<std::uint64_t> subscribers_died{0};
     std::atomic<std::uint64_t> subscribers_revoked{0};
-    std::atomic<std::uint64_t> resizes{0};
+    std::atomic<std::uint64_t> subscribers_evicted{0};
+    std::atomic<std::uint64_t> resizes{0};  ///< that somebody has called for
+    std::atomic<std::uint64_t> replacements{0};
+    std::atomic<std::uint64_t> growths{0};
   };
+  /// A generation that the publisher makes by itself, in the background:
+  ///   begin_renewal --built on the janitor--> announced --its members have come, or 500 ms-->
+  ///   ready --no slot is claimed, or (there are too few) 500 ms--> in place
+  struct Renewal {
+    std::shared_ptr<SlotRing> before;
+    SlotRing::Want want;
+    std::shared_ptr<SlotRing> next{};  ///< once it is announced
+    Deadline patience = kForever;      ///< for members, and for frames that are claimed
+    runtime::WatchId timer = 0;
+  };
+  /// Who may make the next generation.
+  enum class Turn : std::uint8_t { free, resize, renewal };
 
   PublisherCore(std::shared_ptr<runtime::ProcessState> process, std::string name,
                 const PublisherOptions& options, std::shared_ptr<SlotRing> ring);
@@ -153,13 +174,28 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   /// Ends the current one, even if it is just replaced.
   void end_ring(wire::ChannelState state) noexcept;
   // The steps of resize().
+  /// Codes: wrong_state, interrupted, timed_out.
+  [[nodiscard]] Result<void> take_turn(Deadline deadline);
+  void free_turn() noexcept;
   [[nodiscard]] Result<void> resize_once(const Format& format, Deadline deadline,
                                          const ResizeOptions& options);
+  /// Any thread but the reactor's. Codes: as Generation::create().
+  [[nodiscard]] Result<std::shared_ptr<SlotRing>> build_after(const SlotRing& before,
+                                                              const Format& format,
+                                                              std::uint32_t slot_count) const;
+  [[nodiscard]] FullPolicy policy() const noexcept {
+    return {options_.when_full, options_.lease, options_.slot_count_max};
+  }
   /// Lets all members follow; on return each of them has an entry in `next`.
   void announce(const std::shared_ptr<SlotRing>& next);
+  /// On the reactor.
+  void let_follow(const std::shared_ptr<SlotRing>& next);
   /// Codes: interrupted; a deadline that passes is none.
   [[nodiscard]] Result<void> wait_for_members(const SlotRing& next, Deadline deadline);
-  [[nodiscard]] Result<void> put_in_place(const std::shared_ptr<SlotRing>& next);
+  /// Codes: full (with `only_unclaimed`: a slot is claimed), closed, driver.
+  [[nodiscard]] Result<void> put_in_place(const std::shared_ptr<SlotRing>& next,
+                                          std::atomic<std::uint64_t>& counter,
+                                          bool only_unclaimed = false);
   /// Looks every 100 ms, on the janitor, whether a device that is late still works.
   void watch_device();
   void check_device();
@@ -173,9 +209,20 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   void for_each_attachment(std::function<void(Attachment&)> action);
   [[nodiscard]] std::vector<std::shared_ptr<Attachment>> attachments();
   [[nodiscard]] Result<WritableFrame> sleep_and_claim(const Purpose& purpose, Deadline deadline,
-                                                      std::int64_t nap_ns,
-                                                      std::uint32_t interrupts);
-  void revoke_offenders(std::shared_ptr<SlotRing> ring);
+                                                      std::int64_t nap_ns, std::uint32_t interrupts,
+                                                      SlotRing::Look& last);
+  /// Why a claim found no slot, counted.
+  [[nodiscard]] Error refuse_claim(bool by_deadline) noexcept;
+  /// On the reactor, soon: members that claims found to be in the wrong go, and other slots come
+  /// where they are wanted.
+  void take_care();
+  // The steps of a renewal, on the reactor but for the last.
+  void begin_renewal();
+  void announce_renewal(const Result<std::shared_ptr<SlotRing>>& built);
+  void settle_renewal();
+  void give_up_renewal(const Error& why);
+  /// Any thread. `at_once`: also while slots are claimed.
+  void finish_renewal(bool at_once);
   void limit_silent();
   static void add(std::atomic<std::uint64_t>& counter) noexcept {
     counter.fetch_add(1, std::memory_order_relaxed);
@@ -190,7 +237,12 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   mutable std::mutex ring_mutex_;  ///< below the rings' own; held for the pointers alone
   std::shared_ptr<SlotRing> ring_;
   std::vector<std::weak_ptr<SlotRing>> replaced_;
-  std::atomic<bool> resizing_{false};
+  std::atomic<Turn> turn_{Turn::free};
+  std::atomic<bool> renewal_ready_{false};  ///< a claim that finds it puts it in place
+  std::mutex renewal_mutex_;                ///< above those of the rings
+  std::shared_ptr<SlotRing> ready_;         ///< under it
+  bool ready_grows_ = false;
+  std::atomic<bool> caring_{false};  ///< take_care() is on its way
   mutable Counters counters_;
   std::atomic<std::uint32_t> interrupts_{0};
   /// Futex of this process: bumped with every change of the membership, close and interrupt.
@@ -207,6 +259,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   // On the reactor's thread only.
   std::deque<std::weak_ptr<Attachment>> newcomers_;  ///< who may not have said HELLO yet
   std::shared_ptr<SlotRing> next_ring_;
+  std::optional<Renewal> renewal_;
   std::uint64_t subscribers_ = 0;
   std::mutex endpoint_mutex_;
   std::unique_ptr<link::Endpoint> endpoint_;

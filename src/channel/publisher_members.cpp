@@ -75,6 +75,7 @@ void merge(std::vector<SlotRing::View>& views, const std::vector<SlotRing::View>
     if (!found->has_taken) shown.lag += old.shown.lag;
     found->has_taken = found->has_taken || old.has_taken;
     shown.held += old.shown.held;
+    shown.evicted = shown.evicted || old.shown.evicted;
     // Its own reports go on from generation to generation.
     shown.received = std::max(shown.received, old.shown.received);
     shown.skipped = std::max(shown.skipped, old.shown.skipped);
@@ -125,6 +126,10 @@ Result<void> PublisherCore::check_places(bool stream_ordered) {
     return std::count_if(attachments_.begin(), attachments_.end(),
                          [takes](const auto& entry) { return ((*entry.second).*takes)(); });
   };
+  // Who was evicted may come again before it has let go; but every member is scanned and counted.
+  VRAMLINK_CHECK(check_count(count(&Attachment::is_scanned), wire::kSubscriberCountMax,
+                             "evicted subscribers still hold frames of the channel, and with them "
+                             "it has all that there can be"));
   VRAMLINK_CHECK(check_count(count(&Attachment::takes_place), options_.subscriber_count_max,
                              "the channel has all the subscribers that it admits"));
   if (!stream_ordered) return {};
@@ -151,19 +156,28 @@ void PublisherCore::forget(const Attachment& attachment) {
 
 void PublisherCore::welcome(Member& member) noexcept {
   member.welcomed.store(true, std::memory_order_release);  // pairs with wait_for_subscribers()
-  wake_claimers();
+  members_changed();
 }
 
 void PublisherCore::count_leave(Leave how) noexcept {
   // Counted first: whoever sees it gone, or gets its slots, sees why.
   if (how == Leave::died) add(counters_.subscribers_died);
   if (how == Leave::revoked) add(counters_.subscribers_revoked);
+  if (how == Leave::evicted) add(counters_.subscribers_evicted);
 }
 
 void PublisherCore::wake_claimers() noexcept {
   // Pairs with the load in Sleep: it reads the bell, then scans; we change, then ring.
   local_bell_.fetch_add(1, std::memory_order_seq_cst);
   os::futex_wake(local_bell_, INT32_MAX);
+}
+
+void PublisherCore::members_changed() {
+  wake_claimers();
+  if (!renewal_) return;
+  process_->reactor().post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->settle_renewal();
+  });
 }
 
 void PublisherCore::interrupt() noexcept {
@@ -187,15 +201,22 @@ void PublisherCore::for_each_attachment(std::function<void(Attachment&)> action)
   });
 }
 
-void PublisherCore::revoke_offenders(std::shared_ptr<SlotRing> ring) {
-  process_->reactor().post([weak = weak_from_this(), ring = std::move(ring)] {
+void PublisherCore::take_care() {
+  if (caring_.exchange(true, std::memory_order_acq_rel)) return;
+  process_->reactor().post([weak = weak_from_this()] {
     const std::shared_ptr<PublisherCore> self = weak.lock();
     if (!self) return;
-    for (const std::shared_ptr<Member>& offender : ring->take_offenders()) {
-      for (const std::shared_ptr<Attachment>& attachment : self->attachments()) {
-        attachment->revoke(*offender);
+    // What is found after this comes with another task.
+    self->caring_.store(false, std::memory_order_seq_cst);
+    for (const std::shared_ptr<SlotRing>& ring : self->rings()) {
+      for (const std::shared_ptr<Member>& offender : ring->take_offenders()) {
+        for (const auto& attachment : self->attachments()) attachment->revoke(*offender);
+      }
+      for (const std::shared_ptr<Member>& holder : ring->take_overdue()) {
+        for (const auto& attachment : self->attachments()) attachment->evict(*holder);
       }
     }
+    self->begin_renewal();
   });
 }
 
@@ -291,9 +312,15 @@ PublisherStatistics PublisherCore::statistics() const {
   statistics.subscribers_ever = load(counters_.subscribers_ever);
   statistics.subscribers_died = load(counters_.subscribers_died);
   statistics.subscribers_revoked = load(counters_.subscribers_revoked);
-  statistics.resizes = load(counters_.resizes);
+  statistics.subscribers_evicted = load(counters_.subscribers_evicted);
+  statistics.replacements = load(counters_.replacements);
+  statistics.growths = load(counters_.growths);
+  statistics.resizes = load(counters_.resizes) + statistics.replacements + statistics.growths;
+  statistics.slot_count = rings.front()->generation()->shape.slot_count;
+  statistics.slot_count_max = slot_count_max(statistics.slot_count);
   // After the hang-up nobody tells us who is still there.
   if (shut_down_.load(std::memory_order_relaxed)) return statistics;
+  statistics.slots_lost = rings.front()->lost_slots();
   std::vector<SlotRing::View> views = rings.front()->views();
   for (std::size_t i = 1; i < rings.size(); ++i) merge(views, rings[i]->views());
   for (const SlotRing::View& view : views) statistics.subscribers.push_back(view.shown);
@@ -313,12 +340,18 @@ wire::Status PublisherCore::status() const {
   status.subscribers_ever = statistics.subscribers_ever;
   status.subscribers_died = statistics.subscribers_died;
   status.subscribers_revoked = statistics.subscribers_revoked;
+  status.subscribers_evicted = statistics.subscribers_evicted;
+  status.replacements = statistics.replacements;
+  status.growths = statistics.growths;
+  status.slot_count_max = statistics.slot_count_max;
+  status.slots_lost = statistics.slots_lost;
   status.uptime_ns = static_cast<std::uint64_t>(monotonic_ns() - start_ns_);
   for (const SubscriberView& view : statistics.subscribers) {
     wire::SubscriberStatus& entry = status.subscribers[status.subscriber_count++];
     entry.pid = view.pid;
     entry.depth = view.queue_depth;
-    entry.held = view.held;
+    entry.held = std::min(view.held, wire::kSlotCountMax);  // of all generations
+    entry.flags = view.evicted ? wire::kStatusRevoked : 0;
     entry.received = view.received;
     entry.skipped = view.skipped;
     entry.lost = view.lost;

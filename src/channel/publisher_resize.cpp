@@ -37,41 +37,77 @@ Result<void> PublisherCore::resize(const Format& format, Deadline deadline,
   if (options.slot_count != 0) {
     VRAMLINK_CHECK(check_slot_count("resize channel", options.slot_count));
   }
-  if (resizing_.exchange(true, std::memory_order_acquire)) {
-    return Error(Code::wrong_state, "resize channel")
-        .about(name_)
-        .because("another thread resizes it just now");
-  }
-  struct Turn {
-    explicit Turn(std::atomic<bool>& flag) noexcept : taken(flag) {}
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    ~Turn() { taken.store(false, std::memory_order_release); }
-    std::atomic<bool>& taken;
+  VRAMLINK_CHECK(take_turn(deadline));
+  struct Guard {
+    explicit Guard(PublisherCore& owner) noexcept : core(owner) {}
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() { core.free_turn(); }
+    PublisherCore& core;
   };
-  const Turn turn{resizing_};
+  const Guard turn(*this);
   return resize_once(format, deadline, options);
+}
+
+Result<void> PublisherCore::take_turn(Deadline deadline) {
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
+  while (true) {
+    const std::uint32_t bell = local_bell_.load(std::memory_order_seq_cst);
+    Turn found = Turn::free;
+    if (turn_.compare_exchange_strong(found, Turn::resize, std::memory_order_seq_cst)) return {};
+    if (found == Turn::resize) {
+      return Error(Code::wrong_state, "resize channel")
+          .about(name_)
+          .because("another thread resizes it just now");
+    }
+    // Of our own making: it comes first, and does not wait for claimed frames any more.
+    if (renewal_ready_.load(std::memory_order_relaxed)) {
+      finish_renewal(true);
+      continue;
+    }
+    if (interrupts_.load(std::memory_order_acquire) != interrupts) {
+      return Error(Code::interrupted, "resize channel");
+    }
+    if (deadline.has_passed()) {
+      return Error(Code::timed_out, "resize channel")
+          .about(name_)
+          .because("slots that the publisher makes by itself were not in place by the deadline");
+    }
+    static_cast<void>(os::futex_wait(local_bell_, bell, deadline));
+  }
+}
+
+void PublisherCore::free_turn() noexcept {
+  turn_.store(Turn::free, std::memory_order_seq_cst);  // pairs with take_turn()
+  wake_claimers();
+}
+
+Result<std::shared_ptr<SlotRing>> PublisherCore::build_after(const SlotRing& before,
+                                                             const Format& format,
+                                                             std::uint32_t slot_count) const {
+  Generation::Shape shape = before.generation()->shape;
+  shape.format = format;
+  ++shape.generation;
+  if (slot_count != 0) shape.slot_count = slot_count;
+  // Frames are published meanwhile: the first one has this number or a later one.
+  shape.first_sequence = before.last_sequence() + 1;
+  return std::make_shared<SlotRing>(
+      VRAMLINK_TRY(Generation::create(process_, *before.generation()->backend, shape, parking_)),
+      policy());
 }
 
 Result<void> PublisherCore::resize_once(const Format& format, Deadline deadline,
                                         const ResizeOptions& options) {
   const std::shared_ptr<SlotRing> before = ring();
   if (before->ended()) return end_error("resize channel");
-  Generation::Shape shape = before->generation()->shape;
-  shape.format = format;
-  ++shape.generation;
-  if (options.slot_count != 0) shape.slot_count = options.slot_count;
-  // Frames are published meanwhile: the first one has this number or a later one.
-  shape.first_sequence = before->last_sequence() + 1;
-  const auto next = std::make_shared<SlotRing>(
-      VRAMLINK_TRY(Generation::create(process_, *before->generation()->backend, shape, parking_)),
-      options_.when_full);
+  const std::shared_ptr<SlotRing> next =
+      VRAMLINK_TRY(build_after(*before, format, options.slot_count));
   VRAMLINK_STEP("resize.built");
   announce(next);
   VRAMLINK_STEP("resize.announced");
   const Result<void> waited =
       wait_for_members(*next, std::min(deadline, Deadline::after(options.follow_within)));
-  VRAMLINK_CHECK(put_in_place(next));
+  VRAMLINK_CHECK(put_in_place(next, counters_.resizes));
   VRAMLINK_STEP("resize.in_place");
   return waited;
 }
@@ -81,13 +117,15 @@ void PublisherCore::announce(const std::shared_ptr<SlotRing>& next) {
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> announced = done->get_future();
   process_->reactor().post([self = shared_from_this(), next, done] {
-    self->next_ring_ = next;
-    for (const std::shared_ptr<Attachment>& attachment : self->attachments()) {
-      attachment->follow(next);
-    }
+    self->let_follow(next);
     done->set_value();
   });
   announced.wait();
+}
+
+void PublisherCore::let_follow(const std::shared_ptr<SlotRing>& next) {
+  next_ring_ = next;
+  for (const std::shared_ptr<Attachment>& attachment : attachments()) attachment->follow(next);
 }
 
 Result<void> PublisherCore::wait_for_members(const SlotRing& next, Deadline deadline) {
@@ -102,7 +140,8 @@ Result<void> PublisherCore::wait_for_members(const SlotRing& next, Deadline dead
   }
 }
 
-Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next) {
+Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next,
+                                         std::atomic<std::uint64_t>& counter, bool only_unclaimed) {
   const std::shared_ptr<SlotRing> before = ring();
   {
     const std::lock_guard lock(ring_mutex_);
@@ -110,11 +149,14 @@ Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next) 
     replaced_.reserve(replaced_.size() + 1);  // not in the midst of it
   }
   WakeList wakes;
-  const bool replaced = before->give_way(*next, wakes, [&] {
+  const auto replace = [&] {
     const std::lock_guard lock(ring_mutex_);
     replaced_.push_back(before);
+    add(counter);  // who finds the new one finds it counted
     ring_ = next;
-  });
+  };
+  const bool replaced = before->give_way(*next, wakes, replace, only_unclaimed);
+  if (!replaced && only_unclaimed && !before->ended()) return Error(Code::full, "resize channel");
   wakes.wake();
   wake_claimers();
   process_->reactor().post([weak = weak_from_this(), next] {
@@ -122,7 +164,6 @@ Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next) 
     if (self && self->next_ring_ == next) self->next_ring_.reset();
   });
   if (!replaced) return end_error("resize channel");
-  add(counters_.resizes);
   return {};
 }
 

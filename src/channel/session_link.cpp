@@ -60,7 +60,8 @@ void SessionLink::set_fate(Fate fate) noexcept {
   for (const Entry& entry : entries()) {
     if (const auto session = entry.session.lock()) {
       session->set_fate(fate);
-    } else if (const auto stream_work = entry.stream_work.lock()) {
+    } else if (const auto stream_work = entry.stream_work.lock();
+               stream_work && fate != Fate::evicted) {
       stream_work->set_gone();  // nobody has the session any more, but a stream waits still
     }
   }

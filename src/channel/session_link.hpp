@@ -19,7 +19,8 @@ class StreamWork;
 class SubscriberSession;
 
 /// Why there will be no new frames, as far as this side knows. The first one stands.
-enum class Fate : std::uint32_t { live = 0, gone, revoked, failed };
+/// evicted: revoked for a hold beyond its lease, and what is held is ours still.
+enum class Fate : std::uint32_t { live = 0, gone, revoked, failed, evicted };
 
 /// Refers to the sessions weakly; they own it, and so does the attempt that makes them. The last of
 /// them says BYE and hangs up, the others are only detached. Thread-safe.

@@ -21,11 +21,12 @@ namespace {
 constexpr std::uint32_t kExcessInARowMax = 64;  // refused claims
 }  // namespace
 
-SlotRing::SlotRing(std::shared_ptr<Generation> generation, WhenFull when_full)
+SlotRing::SlotRing(std::shared_ptr<Generation> generation, const FullPolicy& policy)
     : generation_(std::move(generation)),
       broadcast_(*generation_->broadcast),
       slot_count_(generation_->shape.slot_count),
-      block_(when_full == WhenFull::block),
+      block_(policy.when_full == WhenFull::block),
+      policy_(policy),
       members_(std::make_shared<const Membership>()),
       before_{generation_->shape.first_sequence - 1, 0},
       last_sequence_(before_.last_sequence) {}
@@ -104,10 +105,11 @@ std::uint64_t SlotRing::holders(std::uint32_t slot_index) const {
   return mask;
 }
 
-bool SlotRing::try_take(std::uint32_t slot_index, std::uint64_t& blockers) {
+bool SlotRing::try_take(std::uint32_t slot_index, std::uint64_t& blockers, Look& look) {
   // First without touching the tag: a held slot's tag would flicker for its readers.
   if (const std::uint64_t held = holders(slot_index)) {
     blockers |= held;
+    meet(slot_index, held, look);
     return false;
   }
   Slot& slot = slots_[slot_index];
@@ -121,6 +123,7 @@ bool SlotRing::try_take(std::uint32_t slot_index, std::uint64_t& blockers) {
     // Undone: readers find the frame as it was. Pairs with their load of tag.
     header.tag.store(slot.state == State::published ? slot.sequence : 0, memory_order_release);
     blockers |= held;
+    meet(slot_index, held, look);
     return false;
   }
   slot.state = State::claimed;
@@ -132,6 +135,7 @@ bool SlotRing::try_take(std::uint32_t slot_index, std::uint64_t& blockers) {
 Result<Claim> SlotRing::try_claim(Look& look) {
   const std::lock_guard lock(mutex_);
   if (state_ != wire::ChannelState::open) return end_error("claim slot");
+  look.lease_end = kForever;
   const QueueNeeds needs = queue_needs();
   std::uint64_t left = candidates(needs, look);
   std::uint64_t blockers = needs.behind;
@@ -145,7 +149,8 @@ Result<Claim> SlotRing::try_claim(Look& look) {
         best_key = key;
       }
     }
-    if (try_take(best, blockers)) {
+    if (try_take(best, blockers, look)) {
+      ++claims_between_;
       // Others have looked at the line that READY goes to; it is ours again when the caller has
       // rendered, and publish() does not wait for it.
       base::prefetch_for_write(&broadcast_.ready[best]);
@@ -154,8 +159,12 @@ Result<Claim> SlotRing::try_claim(Look& look) {
     }
     left &= ~(std::uint64_t{1} << best);
   }
-  if (look.first) count_blocked(blockers);
+  if (look.first) {
+    count_blocked(blockers);
+    count_refused(blockers);
+  }
   judge(blockers);
+  find_too_few(look);
   return Error(Code::full, "claim slot");
 }
 
@@ -181,7 +190,7 @@ void SlotRing::judge(std::uint64_t suspects) {
     if (held <= held_max && cursor <= last_sequence_ && !moves) continue;
     if (std::find(offenders_.begin(), offenders_.end(), member) == offenders_.end()) {
       offenders_.push_back(member);
-      has_offenders_.store(true, memory_order_relaxed);
+      raise_trouble();
     }
   }
 }
@@ -275,10 +284,12 @@ void SlotRing::store_end(wire::ChannelState state, WakeList& wakes) {
   wakes.keep(members_);
 }
 
-bool SlotRing::give_way(SlotRing& next, WakeList& wakes,
-                        const std::function<void()>& put_in_place) {
+bool SlotRing::give_way(SlotRing& next, WakeList& wakes, const std::function<void()>& put_in_place,
+                        bool only_unclaimed) {
   const std::lock_guard lock(mutex_);
   if (state_ != wire::ChannelState::open) return false;
+  const auto is_claimed = [](const Slot& slot) { return slot.state == State::claimed; };
+  if (only_unclaimed && std::any_of(slots_.begin(), slots_.end(), is_claimed)) return false;
   broadcast_.last_sequence.store(last_sequence_, memory_order_release);  // as in end()
   VRAMLINK_STEP("resize.last_sequence_set");
   next.go_on_after(output_locked());

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,11 +34,18 @@ struct Claim {
   std::uint64_t ticket = 0;
 };
 
+/// What is done about claims that find every slot held, queued or in work.
+struct FullPolicy {
+  WhenFull when_full = WhenFull::drop;
+  std::chrono::nanoseconds lease{0};  ///< of evict
+  std::uint32_t slot_count_max = 0;   ///< more slots are asked for, up to so many; 0: none are
+};
+
 /// One mutex, the M of the protocol: never held over a back-end call, a system call or user code;
 /// that of the next generation is taken under it. Thread-safety: all members from any thread.
 class SlotRing {
  public:
-  SlotRing(std::shared_ptr<Generation> generation, WhenFull when_full);
+  SlotRing(std::shared_ptr<Generation> generation, const FullPolicy& policy);
   /// Leaves word to the generation of the work that is under way.
   ~SlotRing();
   SlotRing(const SlotRing&) = delete;
@@ -47,6 +55,8 @@ class SlotRing {
   struct Look {
     bool first = true;          ///< in: not a claim's second look, so who is in its way is counted
     bool work_pending = false;  ///< out: a slot's work is under way, and no bell rings at its end
+    Deadline lease_end = kForever;  ///< out: of evict, the first one of the holds that it met
+    bool hopeless = false;          ///< out: too few slots are left, and others could not be made
   };
   /// Codes: full, closed, stale (the next ring has taken its place).
   [[nodiscard]] Result<Claim> try_claim(Look& look);
@@ -101,22 +111,41 @@ class SlotRing {
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] Output output() const;
-  /// True once after each find; one relaxed load otherwise.
-  [[nodiscard]] bool found_offenders() noexcept {
-    return has_offenders_.load(std::memory_order_relaxed) &&
-           has_offenders_.exchange(false, std::memory_order_relaxed);
+  /// There is something for the reactor below. True once after each find; one relaxed load
+  /// otherwise.
+  [[nodiscard]] bool found_trouble() noexcept {
+    return has_trouble_.load(std::memory_order_relaxed) &&
+           has_trouble_.exchange(false, std::memory_order_relaxed);
   }
   /// Members that wrote what the protocol forbids, each reported once.
   [[nodiscard]] std::vector<std::shared_ptr<Member>> take_offenders();
+  /// Members with a hold whose lease was over when a claim met it, each until evict() is asked.
+  [[nodiscard]] std::vector<std::shared_ptr<Member>> take_overdue();
+  /// If it still has such a hold: it gets no new frames from now on, and its slots are missing
+  /// until it lets them go. False: it has let go.
+  [[nodiscard]] bool evict(const Member& holder);
+  /// Slots that evicted members hold.
+  [[nodiscard]] std::uint32_t lost_slots() const;
+  /// The slots of a generation that should take this one's place; 0: none.
+  struct Want {
+    std::uint32_t slot_count = 0;
+    bool grows = false;  ///< more slots are wanted; else evictions have left fewer than two
+  };
+  /// Of a generation that was not asked for yet.
+  [[nodiscard]] Want take_want();
+  /// It is not there: not asked for again before `until`.
+  void deny(Deadline until);
 
   /// No more claims and publishes; readers see `state` after all frames. Bells go to `wakes`. False
   /// if the next ring has taken this one's place: that one has to end.
   [[nodiscard]] bool end(wire::ChannelState state, WakeList& wakes);
   /// The same, and `next` goes on with the sequence. `put_in_place` makes it the one that is looked
   /// for: under the mutex, so that whoever finds this one replaced finds it. False, and nothing is
-  /// done, if this one has ended before.
+  /// done, if this one has ended before, or, with `only_unclaimed`, if a slot is claimed: its frame
+  /// would be stale.
   [[nodiscard]] bool give_way(SlotRing& next, WakeList& wakes,
-                              const std::function<void()>& put_in_place);
+                              const std::function<void()>& put_in_place,
+                              bool only_unclaimed = false);
   [[nodiscard]] std::uint64_t last_sequence() const;
   [[nodiscard]] bool ended() const;
 
@@ -148,7 +177,7 @@ class SlotRing {
   [[nodiscard]] std::uint64_t order_key(std::uint32_t slot_index,
                                         const QueueNeeds& needs) const noexcept;
   [[nodiscard]] std::uint64_t holders(std::uint32_t slot_index) const;
-  [[nodiscard]] bool try_take(std::uint32_t slot_index, std::uint64_t& blockers);
+  [[nodiscard]] bool try_take(std::uint32_t slot_index, std::uint64_t& blockers, Look& look);
   void go_on_after(const Output& before);
   // Under the mutex.
   void store_end(wire::ChannelState state, WakeList& wakes);
@@ -158,6 +187,14 @@ class SlotRing {
   void admit_locked(Member& member, std::uint64_t floor);
   void replace_members(std::shared_ptr<Membership> next) noexcept;
   void count_blocked(std::uint64_t blockers) noexcept;
+  void raise_trouble() noexcept { has_trouble_.store(true, std::memory_order_relaxed); }
+  void meet(std::uint32_t slot_index, std::uint64_t holders, Look& look);
+  void find_too_few(Look& look);
+  void count_refused(std::uint64_t blockers) noexcept;
+  [[nodiscard]] std::uint32_t lost_slots_locked() const noexcept;
+  [[nodiscard]] bool has_too_few() const noexcept;
+  [[nodiscard]] std::uint32_t more_slots() const noexcept;
+  [[nodiscard]] std::uint32_t slots_for_all() const noexcept;
   void judge(std::uint64_t suspects);
   void write_header(const Claim& claim, const FrameInfo& info, std::int64_t publish_ns,
                     std::uint64_t sequence) noexcept;
@@ -166,12 +203,18 @@ class SlotRing {
   wire::Broadcast& broadcast_;
   const std::uint32_t slot_count_;
   const bool block_;
+  const FullPolicy policy_;
 
   mutable std::mutex mutex_;
   std::array<Slot, kSlotCountMax> slots_;
   std::shared_ptr<const Membership> members_;
   std::vector<std::shared_ptr<Member>> offenders_;
-  std::atomic<bool> has_offenders_{false};
+  std::vector<std::shared_ptr<Member>> overdue_;
+  std::atomic<bool> has_trouble_{false};
+  std::uint32_t refusals_ = 0;        ///< claims refused for what honest members hold and queue
+  std::uint32_t claims_between_ = 0;  ///< since the last one of these
+  bool asked_ = false;                ///< for another generation
+  Deadline denied_until_ = Deadline::passed();
   std::uint64_t tickets_ = 0;
   std::uint64_t stream_sets_ = 0;
   Output before_;  ///< of the generations before

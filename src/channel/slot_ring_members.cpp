@@ -135,6 +135,7 @@ std::vector<SlotRing::View> SlotRing::views() const {
     view.pid = member.pid;
     view.queue_depth = member.queue_depth;
     view.held = member.held_at_once(slot_count_);
+    view.evicted = member.evicted.load(memory_order_relaxed);
     view.blocked_claims = member.blocked_claims->load(memory_order_relaxed);
     view.received = member.words->received.load(memory_order_relaxed);
     view.skipped = member.words->skipped.load(memory_order_relaxed);

@@ -251,6 +251,7 @@ void SubscriberCore::fold_counters_locked() noexcept {
 
 Error SubscriberCore::report_end_locked(SubscriberSession::End end, Sessions& dropped) {
   if (!end_reported_ && end.code == Code::peer_gone) ++totals_.peer_deaths;
+  if (!end_reported_ && end.code == Code::revoked) ++totals_.revocations;
   end_reported_ = true;
   if (options_.reconnect) {
     fold_counters_locked();
@@ -268,6 +269,15 @@ Error SubscriberCore::report_end_locked(SubscriberSession::End end, Sessions& dr
     end_reported_ = false;
   }
   return Error(end.code, "receive frame");
+}
+
+Error SubscriberCore::explain_revoked(Error error, bool is_lease) const {
+  Error named = std::move(error).about(name());
+  if (!is_lease) return std::move(named).because("the publisher met words of ours that cannot be");
+  return std::move(named)
+      .because("a frame was held for longer than the publisher's lease; what is held stays valid")
+      .remedy(options_.reconnect ? "release frames sooner; the next receive attaches anew"
+                                 : "release frames sooner, and open the channel again");
 }
 
 Error SubscriberCore::nobody_locked() {
@@ -291,11 +301,14 @@ Result<void> SubscriberCore::take_once(bool submitted, Frame& frame, bool& pendi
   if (!current_) return nobody_locked();
   while (true) {
     const std::optional<SubscriberSession::End> end = current_->end();  // before the look
-    // The publisher does not honour our holds any more, or our device cannot read them.
+    // Nothing is ours to take any more, or our device cannot read it.
     if (end && (end->code == Code::revoked || end->code == Code::driver)) {
+      VRAMLINK_STEP("revoked.heard");
       const std::optional<Error> failure = current_->failure();
-      const Error reported = report_end_locked(*end, dropped);
-      return failure ? *failure : reported;
+      Error reported = report_end_locked(*end, dropped);
+      if (failure) return *failure;
+      if (end->code != Code::revoked) return reported;
+      return explain_revoked(std::move(reported), end->is_lease);
     }
     // After the end was asked for: a session whose GO came before it is on its way, or is there.
     const bool comes = current_->link()->is_coming();

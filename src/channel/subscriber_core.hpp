@@ -86,6 +86,7 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   using Sessions = std::vector<std::shared_ptr<SubscriberSession>>;
   // Under the mutex. What is dropped must end outside it.
   [[nodiscard]] Error report_end_locked(SubscriberSession::End end, Sessions& dropped);
+  [[nodiscard]] Error explain_revoked(Error error, bool is_lease) const;
   /// The generation after the current one, once it has taken its place; else null.
   [[nodiscard]] SubscriberSession* successor_locked() const noexcept;
   /// Goes on with it if the current one is replaced and read.

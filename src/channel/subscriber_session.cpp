@@ -272,9 +272,11 @@ std::optional<SubscriberSession::End> SubscriberSession::end() const noexcept {
   // Pairs with SlotRing::end(): what was published before it stored this, we see now.
   const auto state = static_cast<wire::ChannelState>(broadcast_->state.load(memory_order_seq_cst));
   // Pairs with the publisher's fetch_or, which comes before it forgets our holds.
-  const bool revoked = (words_->flags.load(memory_order_acquire) & wire::kRevoked) != 0;
+  const std::uint32_t flags = words_->flags.load(memory_order_acquire);
   if (fate == Fate::failed) return End{Code::driver, true};
-  if (revoked || fate == Fate::revoked) return End{Code::revoked, true};
+  if ((flags & wire::kRevoked) != 0 || fate == Fate::revoked || fate == Fate::evicted) {
+    return End{Code::revoked, true, (flags & wire::kLeaseOver) != 0 || fate == Fate::evicted};
+  }
   if (state == wire::ChannelState::closed) return End{Code::closed, fate != Fate::live};
   const bool goes_on = state == wire::ChannelState::open || state == wire::ChannelState::replaced;
   if (fate == Fate::gone || !goes_on) return End{Code::peer_gone, true};
@@ -320,9 +322,9 @@ void SubscriberSession::go_on_after(SubscriberSession& before) noexcept {
 bool SubscriberSession::has_news() const noexcept {
   // Pairs, seq_cst all, with publish, end and set_fate: each stores, then looks at the bell; the
   // sleeper sets the bell, then looks here. While all holds are used, only a release is news, or
-  // that the holds are void.
+  // that nothing is to be taken any more.
   const Fate fate = fate_.load(memory_order_seq_cst);
-  if (full_.load(memory_order_seq_cst)) return fate == Fate::revoked || fate == Fate::failed;
+  if (full_.load(memory_order_seq_cst)) return fate != Fate::live && fate != Fate::gone;
   const auto state = static_cast<wire::ChannelState>(broadcast_->state.load(memory_order_seq_cst));
   // That it was replaced is news only once the next one is there: the Subscriber knows.
   return wire::sequence_of(broadcast_->newest.load(memory_order_seq_cst)) > cursor_ ||
@@ -431,7 +433,8 @@ void SubscriberSession::set_fate(Fate fate) noexcept {
   Fate expected = Fate::live;
   // Pairs with has_news().
   fate_.compare_exchange_strong(expected, fate, memory_order_seq_cst);
-  if (parts_.stream_work) parts_.stream_work->set_gone();
+  // The words of an evicted one are written until it has let go.
+  if (parts_.stream_work && fate != Fate::evicted) parts_.stream_work->set_gone();
   ring_own_bell();
 }
 

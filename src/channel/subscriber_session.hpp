@@ -54,7 +54,8 @@ class SubscriberSession {
   /// The publisher's end: what to report once there is no frame left to take.
   struct End {
     Code code;
-    bool pending_too;  ///< frames that are not complete now never will be
+    bool pending_too;       ///< frames that are not complete now never will be
+    bool is_lease = false;  ///< of revoked: for a hold beyond its lease; what is held is ours
   };
   /// What a look at the channel found.
   enum class Look : std::uint8_t {

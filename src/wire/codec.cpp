@@ -195,6 +195,8 @@ Result<void> check(const SubscriberStatus& entry) {
 Result<void> check(const Status& message) {
   VRAMLINK_CHECK(is_zero("part", message.part));
   VRAMLINK_CHECK(in_range("parts", message.parts, 1, 1));
+  VRAMLINK_CHECK(at_most("slot_count_max", message.slot_count_max, kSlotCountMax));
+  VRAMLINK_CHECK(at_most("slots_lost", message.slots_lost, kSlotCountMax));
   VRAMLINK_CHECK(at_most("subscriber_count", message.subscriber_count, kSubscriberCountMax));
   VRAMLINK_CHECK(is_zero("reserved", message.reserved));
   for (std::size_t i = 0; i < message.subscriber_count; ++i) {

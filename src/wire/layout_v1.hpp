@@ -31,6 +31,7 @@ enum class ChannelState : std::uint32_t { open = 0, replaced = 1, closed = 2, fa
 /// Bits of Private::flags.
 inline constexpr std::uint32_t kReleasesByStream = 1;  ///< set by the subscriber
 inline constexpr std::uint32_t kRevoked = 2;           ///< set by the publisher
+inline constexpr std::uint32_t kLeaseOver = 4;         ///< with it: that is why; the holds count
 
 /// What the publisher says about the frame in a slot. Void while tag is 0.
 struct alignas(64) SlotHeader {
@@ -105,7 +106,7 @@ struct alignas(64) Private {
   AtomicU32 free_bell;  ///< futex that the publisher sleeps on
   std::byte padding_196[60];
 
-  AtomicU32 flags;  ///< kReleasesByStream, kRevoked
+  AtomicU32 flags;  ///< kReleasesByStream, kRevoked, kLeaseOver
   std::byte padding_260[60];
 
   // Statistics of the subscriber: written relaxed, for display alone.

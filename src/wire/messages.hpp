@@ -192,6 +192,11 @@ struct Status {
   std::uint64_t subscribers_died;
   std::uint64_t subscribers_revoked;
   std::uint64_t uptime_ns;
+  std::uint64_t subscribers_evicted;
+  std::uint64_t replacements;
+  std::uint64_t growths;
+  std::uint32_t slot_count_max;
+  std::uint32_t slots_lost;
   std::uint32_t subscriber_count;  ///< entries used below
   std::uint32_t reserved;
   std::array<SubscriberStatus, kSubscriberCountMax> subscribers;

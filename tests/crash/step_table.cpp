@@ -9,6 +9,10 @@ namespace {
 constexpr auto kPublisher = Victim::publisher;
 constexpr auto kSubscriber = Victim::subscriber;
 
+constexpr Step of_eviction(const char* name, Victim victim) {
+  return {name, victim, 2, false, false, false, true};
+}
+
 constexpr std::array kSteps{
     Step{"open.locked", kPublisher, 3},
     Step{"open.bound", kPublisher, 3},
@@ -45,6 +49,12 @@ constexpr std::array kSteps{
     Step{"resize.state_set", kPublisher, 3},
     Step{"resize.in_place", kPublisher, 3},
     Step{"detach.generation", kPublisher, 3},
+    of_eviction("evict.quarantined", kPublisher),
+    of_eviction("evict.flag_set", kPublisher),
+    of_eviction("evict.told", kPublisher),
+    of_eviction("renew.built", kPublisher),
+    of_eviction("renew.announced", kPublisher),
+    of_eviction("renew.in_place", kPublisher),
     Step{"attach.hello_sent", kSubscriber, 4},
     Step{"attach.mapped_all", kSubscriber, 4},
     Step{"attach.seals_seen", kSubscriber, 4},
@@ -60,6 +70,7 @@ constexpr std::array kSteps{
     Step{"receive.before_bell", kSubscriber, 10},
     Step{"receive.asleep", kSubscriber, 10},
     Step{"leave.said", kSubscriber, 2},
+    of_eviction("revoked.heard", kSubscriber),
     Step{"receive.wait_listed", kSubscriber, 20, false, false, true},
     Step{"receive.wait_enqueued", kSubscriber, 20, false, false, true},
     Step{"watchdog.flag_set", kSubscriber, 2, false, false, true},

@@ -12,9 +12,10 @@ enum class Victim : std::uint8_t { publisher, subscriber };
 
 /// What a channel promises, on both sides.
 enum class Mode : std::uint8_t {
-  drop_latest,  ///< the publisher drops, subscribers want the newest frame
-  drop_queue,   ///< the publisher drops, subscribers want the frames in order
-  block_queue,  ///< the publisher waits, subscribers want every frame
+  drop_latest,   ///< the publisher drops, subscribers want the newest frame
+  drop_queue,    ///< the publisher drops, subscribers want the frames in order
+  block_queue,   ///< the publisher waits, subscribers want every frame
+  evict_latest,  ///< the publisher evicts, and subscribers hold frames for too long
 };
 
 struct Step {
@@ -24,9 +25,10 @@ struct Step {
   bool only_drop = false;        ///< not on the way under block_queue
   bool only_block = false;
   bool only_stream = false;  ///< on devices with streams
+  bool only_evict = false;   ///< there alone
 };
 
-inline constexpr std::size_t kStepCountMax = 64;
+inline constexpr std::size_t kStepCountMax = 80;
 
 [[nodiscard]] std::span<const Step> steps() noexcept;
 /// Its place in steps(), or -1.

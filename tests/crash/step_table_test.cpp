@@ -57,9 +57,10 @@ TEST(StepTable, EveryStepIsInTheRotatedCasesOnceAndEveryModeOfBothVictims) {
       modes.insert(one.mode);
       EXPECT_FALSE(one.step.only_block && one.mode != Mode::block_queue) << one.step.name;
       EXPECT_FALSE(one.step.only_drop && one.mode == Mode::block_queue) << one.step.name;
+      EXPECT_EQ(one.step.only_evict, one.mode == Mode::evict_latest) << one.step.name;
     }
     EXPECT_EQ(rotated, expected);
-    EXPECT_EQ(modes.size(), 3U);
+    EXPECT_EQ(modes.size(), 4U);
   }
 }
 

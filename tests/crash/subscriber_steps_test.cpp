@@ -43,6 +43,7 @@ class SubscriberSteps : public CrashTest, public ::testing::WithParamInterface<S
   }
 
   [[nodiscard]] bool drops() const { return orders_.mode != Mode::block_queue; }
+  [[nodiscard]] bool evicts() const { return orders_.mode == Mode::evict_latest; }
 
   /// Publishes one frame; full or timed_out where there is no slot.
   Result<void> publish() {
@@ -59,7 +60,7 @@ class SubscriberSteps : public CrashTest, public ::testing::WithParamInterface<S
       os::nap_until(Deadline::after(milliseconds(1)));
       slow_frames_->open();
     }
-    if (!receipt) return receipt.error();
+    if (!receipt) return receipt.error();  // stale, where it evicts and was slow
     EXPECT_EQ(receipt->sequence(), ++sequence_);
     return {};
   }
@@ -91,9 +92,11 @@ class SubscriberSteps : public CrashTest, public ::testing::WithParamInterface<S
   }
 
   void work() {
-    if (++turns_ % 24 == 0) resize();
+    // Where it evicts, other slots come by themselves.
+    if (++turns_ % 24 == 0 && !evicts()) resize();
     const Result<void> published = publish();
-    EXPECT_TRUE(published || published.failed_with(drops() ? Code::full : Code::timed_out))
+    EXPECT_TRUE(published || published.failed_with(drops() ? Code::full : Code::timed_out) ||
+                (evicts() && published.failed_with(Code::stale)))
         << to_string(published.error());
     witness();
   }
@@ -122,6 +125,14 @@ class SubscriberSteps : public CrashTest, public ::testing::WithParamInterface<S
   /// A stopped subscriber delays a publisher that drops never, and one that blocks until its
   /// deadline; all that was published reaches the second subscriber.
   void expect_patience(const SpawnedProcess& victim) {
+    if (evicts()) {
+      const std::uint64_t before = sequence_;
+      EXPECT_TRUE(until("frames go on without it", [&] {
+        work();
+        return sequence_ > before + 3 * kSlotCount || HasFailure();
+      }));
+      return;
+    }
     for (std::uint32_t i = 0; i < 3 * kSlotCount; ++i) {
       if (i == kSlotCount / 2) resize();
       const Result<void> published = publish();
@@ -147,7 +158,7 @@ class SubscriberSteps : public CrashTest, public ::testing::WithParamInterface<S
   void expect_slots_back() {
     witness();
     std::vector<WritableFrame> claimed;
-    for (std::uint32_t i = 0; i + 1 < kSlotCount; ++i) {
+    for (std::uint32_t i = 0; i + 1 < slot_count_of(orders_.mode); ++i) {
       auto frame = publisher_.try_claim(StreamView::already_complete());
       ASSERT_TRUE(frame) << "slot " << i << " is missing: " << to_string(frame.error());
       claimed.push_back(*std::move(frame));
@@ -183,7 +194,10 @@ class SubscriberSteps : public CrashTest, public ::testing::WithParamInterface<S
     constexpr std::uint64_t kLingering = 1;
     EXPECT_LE(died, 1u + kLingering);
     EXPECT_GE(came + kLingering, board->left.load() + died);
-    EXPECT_LE(came, board->leaving.load() + died);
+    // One that was evicted came once more, and is not counted among the dead.
+    const std::uint64_t evicted = after.subscribers_evicted - before.subscribers_evicted;
+    EXPECT_LE(came, board->leaving.load() + died + 2 * evicted);
+    EXPECT_EQ(evicted > 0, evicts());
     EXPECT_EQ(after.subscribers_revoked, 0u);
     expect_slots_back();
   }

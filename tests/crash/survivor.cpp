@@ -156,6 +156,7 @@ Counts least_counts() {
 namespace {
 
 std::vector<StepCase> cases_of(const Step& step) {
+  if (step.only_evict) return {{step, Mode::evict_latest}};
   std::vector<StepCase> cases;
   if (!step.only_block) cases.push_back({step, Mode::drop_latest});
   if (!step.only_block) cases.push_back({step, Mode::drop_queue});
@@ -205,6 +206,8 @@ std::string name_of(const ::testing::TestParamInfo<StepCase>& info) {
       return name + "_drop_queue";
     case Mode::block_queue:
       return name + "_block_queue";
+    case Mode::evict_latest:
+      return name + "_evict_latest";
   }
   return name;
 }

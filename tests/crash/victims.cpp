@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <optional>
 
 #include "base/steps.hpp"
+#include "os/threads.hpp"
 #include "scoreboard.hpp"
 #include "support/frame_pattern.hpp"
 
@@ -75,7 +77,9 @@ Result<std::optional<Receipt>> publish_one(Publisher& publisher, std::uint64_t l
     if (!frame) return frame.error();
     return publish_pattern(publisher, *std::move(frame), info);
   }();
-  if (published.failed_with(Code::full) || published.failed_with(Code::timed_out)) {
+  // stale: it was stopped with a claimed frame for so long that other slots came in place.
+  if (published.failed_with(Code::full) || published.failed_with(Code::timed_out) ||
+      published.failed_with(Code::stale)) {
     return std::optional<Receipt>();
   }
   if (!published) return published.error();
@@ -112,6 +116,10 @@ std::optional<int> live_as_publisher(const Runtime& runtime, const Orders& order
     const auto published = publish_one(*publisher, life, sequence);
     if (!published) return fault("publish", published.error());
     if (*published) incomplete.push_back(**published);
+    // At a pace at which others come to hold frames before its life is over.
+    if (orders.mode == Mode::evict_latest) {
+      os::nap_until(Deadline::after(std::chrono::microseconds(500)));
+    }
     while (!incomplete.empty() && incomplete.front().ready()) {
       board.life[life].complete.store(static_cast<std::uint32_t>(incomplete.front().sequence()));
       incomplete.pop_front();
@@ -162,6 +170,35 @@ std::optional<int> receive_some(Subscriber& subscriber, Mode mode, Scoreboard& b
   return std::nullopt;
 }
 
+/// Holds what it may until it is disconnected for it, comes in again, and reads on.
+std::optional<int> hold_too_long(Subscriber& subscriber, Scoreboard& board,
+                                 std::deque<Frame>& held) {
+  const auto are_whole = [&] {
+    return std::all_of(held.begin(), held.end(),
+                       [](const Frame& frame) { return is_whole(frame); });
+  };
+  for (int again = -1; again < 3;) {
+    auto frame = subscriber.receive(Deadline::after(milliseconds(100)));
+    if (!are_whole()) return fault("hold", "a held frame is torn");
+    if (frame) {
+      if (!is_whole(*frame)) return fault("receive", "a frame is torn");
+      board.received.fetch_add(1);
+      if (again >= 0) {
+        ++again;
+      } else {
+        held.push_back(*std::move(frame));
+      }
+    } else if (frame.failed_with(Code::revoked)) {
+      again = 0;
+    } else if (frame.failed_with(Code::resource_exhausted)) {
+      os::nap_until(Deadline::after(milliseconds(1)));
+    } else if (!frame.failed_with(Code::timed_out)) {
+      return fault("receive", frame.error());
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::string> Orders::arguments() const {
@@ -187,15 +224,18 @@ Orders Orders::parse(const std::vector<std::string>& arguments) {
 PublisherOptions publisher_options(Mode mode) {
   PublisherOptions options;
   options.device = TestDevice::id();
-  options.slot_count = kSlotCount;
-  options.when_full = mode == Mode::block_queue ? WhenFull::block : WhenFull::drop;
+  options.slot_count = slot_count_of(mode);
+  options.when_full = mode == Mode::block_queue    ? WhenFull::block
+                      : mode == Mode::evict_latest ? WhenFull::evict
+                                                   : WhenFull::drop;
+  options.lease = milliseconds(2);
   return options;
 }
 
 SubscriberOptions subscriber_options(Mode mode) {
   SubscriberOptions options;
-  options.policy =
-      mode == Mode::drop_latest ? ReceivePolicy::latest() : ReceivePolicy::queue(kQueueDepth);
+  const bool is_latest = mode == Mode::drop_latest || mode == Mode::evict_latest;
+  options.policy = is_latest ? ReceivePolicy::latest() : ReceivePolicy::queue(kQueueDepth);
   options.held_count_max = 2;
   return options;
 }
@@ -251,7 +291,10 @@ int run_subscriber(const Orders& orders, const ChildLink& link) {
                                        subscriber_options(orders.mode));
     if (!subscriber) return fault("open subscriber", subscriber.error());
     std::deque<Frame> held;
-    if (const auto code = receive_some(*subscriber, orders.mode, *board, held)) return *code;
+    const auto code = orders.mode == Mode::evict_latest
+                          ? hold_too_long(*subscriber, *board, held)
+                          : receive_some(*subscriber, orders.mode, *board, held);
+    if (code) return *code;
     board->leaving.fetch_add(1);
     { const Subscriber leaving = *std::move(subscriber); }
     held.clear();

@@ -31,6 +31,9 @@ struct Orders {
   [[nodiscard]] static Orders parse(const std::vector<std::string>& arguments);
 };
 
+[[nodiscard]] constexpr std::uint32_t slot_count_of(Mode mode) noexcept {
+  return mode == Mode::evict_latest ? 3 : kSlotCount;  // two that are held are too many
+}
 [[nodiscard]] PublisherOptions publisher_options(Mode mode);
 [[nodiscard]] SubscriberOptions subscriber_options(Mode mode);
 

@@ -47,8 +47,11 @@ class RingFixture : public LeakCheck {
 
   /// The ring that the test is about.
   channel::SlotRing& make_ring(std::uint32_t slot_count, WhenFull when_full = WhenFull::drop) {
+    return make_ring(slot_count, channel::FullPolicy{when_full});
+  }
+  channel::SlotRing& make_ring(std::uint32_t slot_count, const channel::FullPolicy& policy) {
     generation_ = make_generation(slot_count, 1);
-    ring_.emplace(generation_, when_full);
+    ring_.emplace(generation_, policy);
     return *ring_;
   }
   /// The memory and the words of one.
@@ -71,6 +74,8 @@ class RingFixture : public LeakCheck {
     reader.member = std::make_shared<channel::Member>();
     reader.member->queue_depth = queue_depth;
     reader.member->held_count_max = held_count_max;
+    reader.member->queue_depth_wanted = queue_depth;
+    reader.member->held_count_wanted = held_count_max;
     reader.member->words = &wire::private_at(pages->bytes.data());
     reader.member->pages.view = {pages, pages->bytes.data(), pages->bytes.size()};
     EXPECT_TRUE(ring_->add(reader.member));

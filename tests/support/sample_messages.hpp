@@ -109,6 +109,11 @@ inline wire::Status sample() {
   message.subscribers_died = 1;
   message.subscribers_revoked = 3;
   message.uptime_ns = 60'000'000'000;
+  message.subscribers_evicted = 4;
+  message.replacements = 2;
+  message.growths = 1;
+  message.slot_count_max = 16;
+  message.slots_lost = 3;
   message.subscriber_count = 2;
   message.subscribers[0] = {4712, 3, 1, wire::kStatusStreamOrdered, 900, 50, 40, 2, 8};
   message.subscribers[1] = {4713, 0, 0, 0, 800, 0, 0, 1, 0};

@@ -21,7 +21,7 @@ TEST_F(SlotRingTest, GivesWayToTheNextOneOnce) {
   publish_frames(2);
   const Claim early = claim();
   const auto generation = make_generation(2, 2);
-  channel::SlotRing next(generation, WhenFull::block);
+  channel::SlotRing next(generation, {WhenFull::block});
   const auto make_member = [] {
     auto member = std::make_shared<channel::Member>();
     auto pages = std::make_shared<test::PrivatePages>();
@@ -356,15 +356,15 @@ TEST_F(SlotRingTest, NamesWhoHoldsTooMuch) {
   const test::Reader honest = join();
   const test::Reader greedy = join(0, 1);
   publish_frames(4);
-  EXPECT_FALSE(ring_->found_offenders());
+  EXPECT_FALSE(ring_->found_trouble());
   for (std::uint32_t i = 0; i < 4; ++i) greedy.words().held[i].store(9);
   EXPECT_TRUE(ring_->try_claim().failed_with(Code::full));
   EXPECT_TRUE(ring_->try_claim().failed_with(Code::full));
-  EXPECT_TRUE(ring_->found_offenders());
+  EXPECT_TRUE(ring_->found_trouble());
   const auto offenders = ring_->take_offenders();
   ASSERT_EQ(offenders.size(), 1U);
   EXPECT_EQ(offenders.front(), greedy.member);
-  EXPECT_FALSE(ring_->found_offenders());
+  EXPECT_FALSE(ring_->found_trouble());
   EXPECT_TRUE(ring_->take_offenders().empty());
   ring_->remove(*greedy.member);
   EXPECT_EQ(claim().slot_index, 0U) << "its holds ended with it";
@@ -381,7 +381,7 @@ TEST_F(SlotRingTest, NamesWhoHoldsEverythingUnderEverNewNumbers) {
       for (std::uint32_t i = 0; i < 16; ++i) greedy.words().held[i].store(number);
     }
   });
-  for (int claims = 0; claims < 1000 && !ring_->found_offenders(); ++claims) {
+  for (int claims = 0; claims < 1000 && !ring_->found_trouble(); ++claims) {
     EXPECT_TRUE(ring_->try_claim().failed_with(Code::full));
   }
   stop = true;
@@ -396,7 +396,7 @@ TEST_F(SlotRingTest, AllowsOneHoldBeyondTheLimitForAnAttemptUnderWay) {
   reader.words().held[0].store(1);
   reader.words().held[1].store(2);
   EXPECT_TRUE(ring_->try_claim().failed_with(Code::full));
-  EXPECT_FALSE(ring_->found_offenders());
+  EXPECT_FALSE(ring_->found_trouble());
 }
 
 TEST_F(SlotRingTest, NamesWhoTookWhatWasNeverPublished) {
@@ -407,7 +407,7 @@ TEST_F(SlotRingTest, NamesWhoTookWhatWasNeverPublished) {
   publish(claim());
   liar.words().cursor.store(1000);
   static_cast<void>(claim());
-  EXPECT_TRUE(ring_->found_offenders());
+  EXPECT_TRUE(ring_->found_trouble());
   ASSERT_EQ(ring_->take_offenders().size(), 1U);
 }
 

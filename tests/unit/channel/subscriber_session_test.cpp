@@ -216,7 +216,7 @@ TEST_F(SubscriberSessionTest, WhatWasNotTakenBeforeTheNextGenerationIsCounted) {
   const test::Reader next_latest = join();
   publish_frames(3);
   EXPECT_EQ(read(queue), 1U);
-  channel::SlotRing next(make_generation(2, 2), WhenFull::drop);
+  channel::SlotRing next(make_generation(2, 2), {});
   channel::WakeList wakes;
   bool in_place = false;
   EXPECT_TRUE(ring_->give_way(next, wakes, [&] { in_place = true; }));

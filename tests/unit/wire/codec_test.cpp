@@ -302,6 +302,8 @@ TEST(Status, ChecksItsFields) {
   bad("part", [](Status& m) { m.part = 1; });
   bad("parts", [](Status& m) { m.parts = 0; });
   bad("parts", [](Status& m) { m.parts = 2; });
+  bad("slot_count_max", [](Status& m) { m.slot_count_max = 65; });
+  bad("slots_lost", [](Status& m) { m.slots_lost = 65; });
   bad("subscriber_count", [](Status& m) { m.subscriber_count = 65; });
   bad("reserved", [](Status& m) { m.reserved = 1; });
   bad("subscribers.pid", [](Status& m) { m.subscribers[1].pid = -1; });

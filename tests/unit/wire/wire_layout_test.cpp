@@ -140,7 +140,7 @@ VRAMLINK_PIN(SubscriberStatus, lost, 32);
 VRAMLINK_PIN(SubscriberStatus, lag, 40);
 VRAMLINK_PIN(SubscriberStatus, blocked_claims, 48);
 
-static_assert(sizeof(Status) == 112 + 64 * 56);
+static_assert(sizeof(Status) == 144 + 64 * 56);
 VRAMLINK_PIN(Status, part, 16);
 VRAMLINK_PIN(Status, parts, 20);
 VRAMLINK_PIN(Status, published, 24);
@@ -153,9 +153,14 @@ VRAMLINK_PIN(Status, subscribers_ever, 72);
 VRAMLINK_PIN(Status, subscribers_died, 80);
 VRAMLINK_PIN(Status, subscribers_revoked, 88);
 VRAMLINK_PIN(Status, uptime_ns, 96);
-VRAMLINK_PIN(Status, subscriber_count, 104);
-VRAMLINK_PIN(Status, reserved, 108);
-VRAMLINK_PIN(Status, subscribers, 112);
+VRAMLINK_PIN(Status, subscribers_evicted, 104);
+VRAMLINK_PIN(Status, replacements, 112);
+VRAMLINK_PIN(Status, growths, 120);
+VRAMLINK_PIN(Status, slot_count_max, 128);
+VRAMLINK_PIN(Status, slots_lost, 132);
+VRAMLINK_PIN(Status, subscriber_count, 136);
+VRAMLINK_PIN(Status, reserved, 140);
+VRAMLINK_PIN(Status, subscribers, 144);
 
 TEST(WireLayout, ZeroPagesAreAnEmptySegment) {
   const auto broadcast_pages = std::make_unique<test::BroadcastPages>();
