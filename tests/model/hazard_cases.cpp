@@ -45,6 +45,8 @@ std::vector<RuleText> rule_texts() {
       text(Rule::kVerdictByFlagAtDeadline, "8 verdict", "the flag decides after a deadline"),
       text(Rule::kDropOnlyAfterExit, "10", "a dead subscriber's holds count until its pidfd"),
       text(Rule::kRevokedHoldsCount, "9", "a revoked subscriber's holds count until it drained"),
+      text(Rule::kLeaseIsOfOneHold, "9", "a lease is that of one hold"),
+      text(Rule::kRenewUnderTwo, "9", "fewer than two usable slots are replaced"),
   };
 }
 
@@ -119,6 +121,14 @@ void add_small(Cases& cases) {
   cases.add(small, "reader is revoked", with(kReleases, [](auto& o) {
               o.ticket_count = 4, o.attempt_count = 3, o.revoke = true;
             }));
+  cases.add(small, "reader is evicted", with(kReleases, [](auto& o) {
+              o.ticket_count = 4, o.attempt_count = 3, o.evict = true;
+            }));
+  cases.add(small, "reader is evicted, TSO",
+            with(kCpuTso, [](auto& o) { o.ticket_count = o.attempt_count = 3, o.evict = true; }));
+  cases.add(small, "stopped reader is evicted", with(kCpu, [](auto& o) {
+              o.ticket_count = 4, o.attempt_count = 3, o.evict = o.reader_stops = true;
+            }));
   cases.add(small, "CPU reader, 3 slots, TSO, abandon",
             with(kCpuTso, [](auto& o) { o.slot_count = 3, o.abandon = true; }));
   cases.add(small, "host channel, CPU reader joins late, 3 slots, TSO",
@@ -159,6 +169,14 @@ void add_full(Cases& cases) {
   cases.add(full, "two stream readers, one dies",
             with(reading(Reading::kByStream, Reading::kByStream),
                  [](auto& o) { o.ticket_count = 3, o.attempt_count = 2, o.reader_dies = true; }));
+  cases.add(full, "stream reader is evicted, deadlines", with(kStream, [](auto& o) {
+              o.ticket_count = 4, o.attempt_count = 3, o.deadline_releases = o.evict = true;
+            }));
+  cases.add(full, "two readers, 3 slots, one is stopped and evicted",
+            with(reading(Reading::kByCpu, Reading::kByCpu), [](auto& o) {
+              o.slot_count = 3, o.ticket_count = 3, o.attempt_count = 1;
+              o.evict = o.reader_stops = true;
+            }));
   cases.add(full, "stream reader, TSO, deadlines, revoked", with(kStream, [](auto& o) {
               o.ticket_count = o.attempt_count = 3;
               o.store_buffers = o.deadline_releases = o.revoke = true;
@@ -202,6 +220,9 @@ void add_left_out(Cases& cases) {
   lost(Rule::kVerdictByFlagAtDeadline, kStream, [](auto& o) { o.deadline_releases = true; });
   lost(Rule::kDropOnlyAfterExit, kReleases, [](auto& o) { o.reader_dies = true; });
   lost(Rule::kRevokedHoldsCount, kReleases, [](auto& o) { o.revoke = true; });
+  lost(Rule::kRevokedHoldsCount, kReleases, [](auto& o) { o.evict = true; });
+  lost(Rule::kLeaseIsOfOneHold, kCpu, [](auto& o) { o.evict = true; });
+  lost(Rule::kRenewUnderTwo, kCpu, [](auto& o) { o.evict = o.reader_stops = true; });
 }
 
 }  // namespace

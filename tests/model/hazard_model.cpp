@@ -28,7 +28,7 @@ void HazardModel::successors(const State& state, Steps& out) const {
   for (int reader = 0; reader < kReaderMax; ++reader) {
     if (!present(reader)) continue;
     reader_gpu_step(state, out, reader);
-    if (state.readers[reader].life != Life::kRuns) continue;
+    if (state.readers[reader].life != Life::kRuns || state.readers[reader].stopped) continue;
     reader_steps(state, out, reader);
     watchdog_steps(state, out, reader);
   }
@@ -90,6 +90,43 @@ void HazardModel::membership_steps(const State& state, Steps& out) const {
       next.readers[index].revoked = 1;
     }
   }
+  if (options_.evict) eviction_steps(state, out);
+}
+
+// The reactor about holds beyond their lease, and about what evictions leave.
+void HazardModel::eviction_steps(const State& state, Steps& out) const {
+  for (std::uint8_t index = 0; index < kReaderMax; ++index) {
+    const Reader& reader = state.readers[index];
+    if (!reader.overdue) continue;
+    bool stands = false;
+    for (int slot = 0; slot < options_.slot_count; ++slot) {
+      const bool met = state.memory[Word::held(index, slot)] == state.publisher.met[index][slot];
+      stands |= reader.member && met && is_held(state, index, slot);
+    }
+    State& next = out.add(state, {stands ? "publisher: reader % is evicted"
+                                         : "publisher: reader % has let go in the meantime",
+                                  {index}});
+    next.readers[index].overdue = 0;
+    if (stands) next.readers[index].revoked = 1;
+  }
+  const int least = keeps(HazardRule::kRenewUnderTwo) ? 2 : 1;
+  if (usable_slots(state) >= least || state.publisher.ticket_count == options_.ticket_count) return;
+  // What comes in the new one is a world of its own; here nothing is claimed any more.
+  State& next = out.add(state, {"publisher: a new generation takes the place of this one"});
+  next.publisher.ticket_count = static_cast<std::uint8_t>(options_.ticket_count);
+}
+
+int HazardModel::usable_slots(const State& state) const {
+  int count = 0;
+  for (int slot = 0; slot < options_.slot_count; ++slot) {
+    bool lost = false;
+    for (int index = 0; index < kReaderMax; ++index) {
+      const Reader& reader = state.readers[index];
+      lost |= reader.member && reader.revoked && is_held(state, index, slot);
+    }
+    count += lost ? 0 : 1;
+  }
+  return count;
 }
 
 void HazardModel::fault_steps(const State& state, Steps& out) const {
@@ -109,6 +146,10 @@ void HazardModel::fault_steps(const State& state, Steps& out) const {
     for (auto& stream : next.publisher.streams) stream = {};
   }
   const Reader& reader = state.readers[0];
+  if (options_.reader_stops && !reader.stopped && reader.life == Life::kRuns) {
+    State& next = out.add(state, {"reader 0 is stopped"}, Mover::kFault);
+    next.readers[0].stopped = 1;
+  }
   if (options_.reader_dies && reader.life == Life::kRuns) {
     State& next = out.add(state, {"reader 0 dies"}, Mover::kFault);
     Reader& dead = next.readers[0];
@@ -142,11 +183,13 @@ bool HazardModel::claim_is_stuck(const State& state) const {
     const SlotState slot_state = publisher.slots[slot].state;
     if (slot_state == SlotState::kClaimed || slot_state == SlotState::kSubmitted) return false;
     bool held = false;
+    bool evictable = false;
     for (int index = 0; index < kReaderMax; ++index) {
-      held |= state.readers[index].member &&
-              state.memory[Word::held(index, slot)] > state.memory[Word::released(index, slot)];
+      if (!state.readers[index].member || !is_held(state, index, slot)) continue;
+      held = true;
+      evictable |= options_.evict && !state.readers[index].revoked;
     }
-    if (is_candidate(state, slot) && !held) return false;
+    if (is_candidate(state, slot) && (!held || evictable)) return false;
   }
   return true;
 }
@@ -169,7 +212,7 @@ const char* HazardModel::check(const State& state, const Steps& out) const {
   if (out.any(Mover::kRest)) return nullptr;  // something goes on by itself: nothing is stuck yet
   for (int index = 0; index < kReaderMax; ++index) {
     const Reader& reader = state.readers[index];
-    if (reader.life != Life::kRuns) continue;
+    if (reader.life != Life::kRuns || reader.stopped) continue;
     if (reader.stream.count != 0) return "invariant 4: a subscriber's stream waits for ever";
     if (reader.at == ReaderAt::kDecide) return "invariant 4: a subscriber's CPU waits for ever";
   }

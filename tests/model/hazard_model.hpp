@@ -57,6 +57,8 @@ enum class HazardRule : std::uint8_t {
   kVerdictByFlagAtDeadline,  // verdict: by the flag, not by READY (release at a deadline)
   kDropOnlyAfterExit,        // a dead subscriber's holds count until its GPU work has ended
   kRevokedHoldsCount,        // a revoked subscriber's holds count until it says drained
+  kLeaseIsOfOneHold,         // evict: only for a hold that a claim has met before
+  kRenewUnderTwo,            // evict: a new generation when fewer than two slots are usable
   kCount,
 };
 
@@ -80,6 +82,8 @@ struct HazardOptions {
   bool reader_dies = false;        // the first one
   bool deadline_releases = false;  // a stream wait may reach its deadline at any time
   bool revoke = false;             // the first reader may be revoked at any time
+  bool evict = false;              // a hold that a claim meets again may be beyond its lease
+  bool reader_stops = false;       // the first one's CPU may stop for ever
 };
 
 inline constexpr int kSlotMax = 3;
@@ -192,7 +196,8 @@ struct Publisher {
   std::uint8_t sequence_count;
   Life life;
   std::uint8_t context_failed;
-  std::uint8_t had_complete;  // a complete frame was visible once
+  std::uint8_t had_complete;               // a complete frame was visible once
+  std::uint8_t met[kReaderMax][kSlotMax];  // the hold that a claim met last
   PublisherSlot slots[kSlotMax];
   StoreBuffer<5> buffer;
   Stream<21> streams[kStreamMax];
@@ -235,6 +240,8 @@ struct Reader {
   std::uint8_t member;
   std::uint8_t first_ticket;
   std::uint8_t revoked;
+  std::uint8_t overdue;  // a lease is over, and the publisher's reactor is told
+  std::uint8_t stopped;
   std::uint8_t gone;
   Life life;
   std::uint8_t aborted;             // bit t: the frame of ticket t carries the sticky flag
@@ -273,6 +280,8 @@ class HazardModel {
   void publisher_steps(const State& state, Steps& out) const;
   void choose_publisher_step(const State& state, Steps& out) const;
   void claim_steps(const State& state, Steps& out) const;
+  void end_scan(State& state) const;
+  void meet(const State& state, Steps& out, const State& met) const;
   void grant_steps(const State& state, Steps& out) const;
   void publish_steps(const State& state, Steps& out) const;
   void host_steps(const State& state, Steps& out) const;
@@ -301,6 +310,11 @@ class HazardModel {
   // hazard_model.cpp
   void drain_steps(const State& state, Steps& out) const;
   void membership_steps(const State& state, Steps& out) const;
+  void eviction_steps(const State& state, Steps& out) const;
+  int usable_slots(const State& state) const;
+  bool is_held(const State& state, int reader, int slot) const {
+    return state.memory[Word::held(reader, slot)] > state.memory[Word::released(reader, slot)];
+  }
   void fault_steps(const State& state, Steps& out) const;
   bool visible_complete_frame(const State& state) const;
   bool claim_is_stuck(const State& state) const;

@@ -158,13 +158,36 @@ void HazardModel::claim_steps(const State& state, Steps& out) const {
     after.at = PublisherAt::kScanReleased;
     return;
   }
-  if (!skip && publisher.held > state.memory[Word::released(reader, slot)]) after.found_hold = 1;
-  after.held = 0;
-  after.at = PublisherAt::kScanHeld;
-  if (++after.reader < reader_count()) return;
-  after.reader = 0;
-  after.at = after.found_hold ? PublisherAt::kUndo : PublisherAt::kGrant;
-  after.found_hold = 0;
+  const bool held = !skip && publisher.held > state.memory[Word::released(reader, slot)];
+  if (held) after.found_hold = 1;
+  if (held && options_.evict) after.met[reader][slot] = publisher.held;
+  end_scan(next);
+  if (held && options_.evict) meet(state, out, State(next));
+}
+
+void HazardModel::end_scan(State& state) const {
+  Publisher& publisher = state.publisher;
+  publisher.held = 0;
+  publisher.at = PublisherAt::kScanHeld;
+  if (++publisher.reader < reader_count()) return;
+  publisher.reader = 0;
+  publisher.at = publisher.found_hold ? PublisherAt::kUndo : PublisherAt::kGrant;
+  publisher.found_hold = 0;
+}
+
+// Time is not modelled: a lease that began may be over at any later look, and need not be.
+void HazardModel::meet(const State& state, Steps& out, const State& met) const {
+  const std::uint8_t slot = state.publisher.slot;
+  const std::uint8_t reader = state.publisher.reader;
+  const std::uint8_t before = state.publisher.met[reader][slot];
+  const bool same = before == state.publisher.held;
+  const bool may_be_over = keeps(HazardRule::kLeaseIsOfOneHold) ? same : before != 0;
+  if (!may_be_over || state.readers[reader].revoked || state.readers[reader].overdue) return;
+  State& next =
+      out.add(met, {"publisher: the lease of reader %'s hold on slot % is over", {reader, slot}},
+              Mover::kPublisherCpu);
+  next.readers[reader].overdue = 1;
+  if (!same) out.violation("9: a reader is evicted for a hold that no claim had met before");
 }
 
 void HazardModel::grant_steps(const State& state, Steps& out) const {
