@@ -90,13 +90,16 @@ JsonObject object_of(const ChannelInfo& channel) {
                                         .set("blocked_claims", view.blocked_claims)
                                         .set("received", view.received)
                                         .set("skipped", view.skipped)
-                                        .set("lost", view.lost)));
+                                        .set("lost", view.lost)
+                                        .set("evicted", view.evicted)));
   }
   object.set("dtype", name(channel.format.dtype))
       .set("shape", std::vector<std::uint64_t>(channel.format.shape.begin(),
                                                channel.format.shape.begin() + channel.format.rank))
       .set("payload_bytes", channel.format.payload_bytes)
       .set("slots", channel.slot_count)
+      .set("slots_max", channel.statistics.slot_count_max)
+      .set("slots_lost", channel.statistics.slots_lost)
       .set("fps", channel.frames_per_second)
       .set("subscribers", static_cast<std::uint64_t>(channel.statistics.subscribers.size()))
       .set("subscriber_list", subscribers)
@@ -104,6 +107,11 @@ JsonObject object_of(const ChannelInfo& channel) {
       .set("refused_full", channel.statistics.refused_full)
       .set("timed_out", channel.statistics.timed_out)
       .set("subscribers_died", channel.statistics.subscribers_died)
+      .set("subscribers_revoked", channel.statistics.subscribers_revoked)
+      .set("subscribers_evicted", channel.statistics.subscribers_evicted)
+      .set("resizes", channel.statistics.resizes)
+      .set("replacements", channel.statistics.replacements)
+      .set("growths", channel.statistics.growths)
       .set("newest_sequence", channel.newest_sequence);
   if (channel.newest_age_ns < 0) {
     object.set_null("newest_age_us");

@@ -84,7 +84,8 @@ class PubRun {
   }
 
   Result<void> publish_one() {
-    const Deadline deadline = options_.block ? kForever : Deadline::passed();
+    const bool blocks = options_.policy.when_full == WhenFull::block;
+    const Deadline deadline = blocks ? kForever : Deadline::passed();
     auto bytes = writer_.begin(deadline);
     if (bytes.failed_with(Code::full)) return drop_one();
     if (!bytes) return std::move(bytes).error();
@@ -94,7 +95,8 @@ class PubRun {
     info.media_ns = stamp_.due_ns(index_);
     info.user_data = source_.user_data();
     auto receipt = writer_.publish(info, deadline);
-    if (receipt.failed_with(Code::full)) {
+    // stale: other slots took the place of those that it was claimed from.
+    if (receipt.failed_with(Code::full) || receipt.failed_with(Code::stale)) {
       ++dropped_;
       return {};
     }
@@ -147,6 +149,10 @@ int report(const PubOptions& options, const DeviceInfo& device,
         .set("dropped", dropped)
         .set("subscribers", statistics.subscribers_ever)
         .set("subscribers_died", statistics.subscribers_died)
+        .set("subscribers_evicted", statistics.subscribers_evicted)
+        .set("slots", statistics.slot_count)
+        .set("replacements", statistics.replacements)
+        .set("growths", statistics.growths)
         .set("seconds", seconds);
     if (!published) object.set_error(published.error());
     return print_and_finish(object.line());
@@ -184,8 +190,12 @@ int publish(const PubOptions& options, StopSignals& signals, media::FrameSource&
   if (!device) return fail_early(options, signals, device.error());
   PublisherOptions publisher_options;
   publisher_options.device = device->id;
-  publisher_options.slot_count = options.slot_count;
-  publisher_options.when_full = options.block ? WhenFull::block : WhenFull::drop;
+  publisher_options.slot_count = options.slots.count;
+  publisher_options.slot_count_max = options.slots.count_max;
+  publisher_options.when_full = options.policy.when_full;
+  if (options.policy.lease_ns) {
+    publisher_options.lease = std::chrono::nanoseconds(*options.policy.lease_ns);
+  }
   auto publisher = Publisher::open(*runtime, options.channel, format, publisher_options);
   if (!publisher) return fail_early(options, signals, publisher.error());
   auto writer = FrameWriter::make(*runtime, *publisher, device->id);

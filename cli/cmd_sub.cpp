@@ -85,6 +85,10 @@ class SubRun {
       say("the publisher of '" + options_.channel + "' is gone; waiting for the next");
       return std::nullopt;
     }
+    if (error.code() == Code::revoked && options_.keep) {
+      say(to_string(error));  // it attaches anew
+      return std::nullopt;
+    }
     if (error.code() == Code::peer_gone) {
       say("receive '" + options_.channel + "': the publisher ended without announcing it after " +
           std::to_string(frames_) + " frames. Try: --keep, to wait for the next one");
@@ -187,6 +191,7 @@ std::string object_line(const SubOptions& options, const Subscriber& subscriber,
       .set("queue_depth", subscriber.granted_queue_depth())
       .set("connects", statistics.connects)
       .set("peer_deaths", statistics.peer_deaths)
+      .set("revocations", statistics.revocations)
       .set("seconds", seconds)
       .set("end", name(outcome.end));
   if (outcome.error) object.set_error(*outcome.error);

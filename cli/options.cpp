@@ -236,17 +236,14 @@ void add_pub(CLI::App& app, PubOptions& options) {
                             [&options](std::uint64_t count) { options.count = count; });
   add_device(command, "where frames live: host (default), auto, N, UUID",
              "a GPU: auto, N, UUID; frames are uploaded", options.device);
-  add_number<std::uint32_t>(command, "--slots", "frames that the channel has room for; default 4",
-                            kSlotCountMin, kSlotCountMax,
-                            [&options](std::uint32_t count) { options.slot_count = count; });
-  add_text(command, "--policy", "WHAT",
-           "when all slots are taken: drop the frame (default) or block",
-           [&options](const std::string& text) {
-             if (text != "drop" && text != "block") {
-               refuse("--policy", "'" + text + "' is not drop or block");
-             }
-             options.block = text == "block";
-           });
+  add_parsed(command, "--slots", "N[:MAX]",
+             "frames that the channel has room for, and may grow to; default 4",
+             "a number from 2 to 64, or two as in 4:16", parse_slots,
+             [&options](SlotCounts slots) { options.slots = slots; });
+  add_parsed(command, "--policy", "WHAT",
+             "when all slots are taken: drop the frame (default), block, evict[:SECONDS]",
+             "drop, block, evict or evict:SECONDS", parse_publish_policy,
+             [&options](const PublishPolicy& policy) { options.policy = policy; });
   add_number<std::uint32_t>(command, "--wait-subscribers", "begin when N subscribers are there", 0,
                             kSubscriberCountMax,
                             [&options](std::uint32_t count) { options.wait_subscribers = count; });

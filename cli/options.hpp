@@ -50,8 +50,8 @@ struct PubOptions {
   bool loop = false;
   std::optional<std::uint64_t> count;
   DeviceWish device = DeviceWish::host();
-  std::uint32_t slot_count = 4;
-  bool block = false;
+  SlotCounts slots{4, 0};
+  PublishPolicy policy;
   std::uint32_t wait_subscribers = 0;
   std::int64_t timeout_ns = INT64_MAX;
   std::int64_t linger_ns = 5'000'000'000;

@@ -84,6 +84,30 @@ std::optional<std::uint32_t> parse_receive_policy(std::string_view text) noexcep
   return depth;
 }
 
+std::optional<SlotCounts> parse_slots(std::string_view text) noexcept {
+  const auto is_count = [](const std::optional<std::uint32_t>& count) {
+    return count && *count >= kSlotCountMin && *count <= kSlotCountMax;
+  };
+  const std::size_t colon = text.find(':');
+  const auto count = whole<std::uint32_t>(text.substr(0, colon));
+  if (!is_count(count)) return std::nullopt;
+  if (colon == std::string_view::npos) return SlotCounts{*count, 0};
+  const auto count_max = whole<std::uint32_t>(text.substr(colon + 1));
+  if (!is_count(count_max) || *count_max < *count) return std::nullopt;
+  return SlotCounts{*count, *count_max};
+}
+
+std::optional<PublishPolicy> parse_publish_policy(std::string_view text) noexcept {
+  constexpr std::string_view kEvict = "evict:";
+  if (text == "drop") return PublishPolicy{WhenFull::drop, {}};
+  if (text == "block") return PublishPolicy{WhenFull::block, {}};
+  if (text == "evict") return PublishPolicy{WhenFull::evict, {}};
+  if (!text.starts_with(kEvict)) return std::nullopt;
+  const auto lease_ns = parse_seconds(text.substr(kEvict.size()));
+  if (!lease_ns || *lease_ns == 0) return std::nullopt;
+  return PublishPolicy{WhenFull::evict, lease_ns};
+}
+
 std::optional<std::int64_t> parse_seconds(std::string_view text) noexcept {
   if (text == "inf") return std::numeric_limits<std::int64_t>::max();
   const auto number = decimal(text);

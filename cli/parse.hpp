@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include <vramlink/channel.hpp>
+
 namespace vramlink::cli {
 
 struct Size {
@@ -28,7 +30,20 @@ struct Rate {
 [[nodiscard]] std::optional<Rate> parse_rate(std::string_view text) noexcept;
 /// "latest" is 0, "queue:6" is 6; at most 63.
 [[nodiscard]] std::optional<std::uint32_t> parse_receive_policy(std::string_view text) noexcept;
+/// "4", "4:16": slots, and so many at most; 0: no more. Both 2 to 64.
+struct SlotCounts {
+  std::uint32_t count = 0;
+  std::uint32_t count_max = 0;
+};
+[[nodiscard]] std::optional<SlotCounts> parse_slots(std::string_view text) noexcept;
 /// Seconds, "2.5", as nanoseconds; "inf" is the greatest number.
 [[nodiscard]] std::optional<std::int64_t> parse_seconds(std::string_view text) noexcept;
+
+/// "drop", "block", "evict", "evict:0.5".
+struct PublishPolicy {
+  WhenFull when_full = WhenFull::drop;
+  std::optional<std::int64_t> lease_ns;  ///< none: the library's own
+};
+[[nodiscard]] std::optional<PublishPolicy> parse_publish_policy(std::string_view text) noexcept;
 
 }  // namespace vramlink::cli

@@ -194,7 +194,7 @@ class EndTest(CliCase):
                       for each in channel.get("subscriber_list", [])]
             for each in listed:
                 self.assertEqual(set(each), {"pid", "queue_depth", "held", "lag", "blocked_claims",
-                                             "received", "skipped", "lost"})
+                                             "received", "skipped", "lost", "evicted"})
             return any(each["pid"] in pids for each in listed)
         self.wait_until(subscribed, *processes)
 
@@ -319,6 +319,44 @@ class EndTest(CliCase):
         finished = self.finish(publisher)
         self.assert_code(finished, 130)
         self.assertGreater(json.loads(finished.out)["dropped"], 0)
+
+    def test_a_stopped_subscriber_is_evicted(self):
+        frame = self.write("in.raw", pattern(512 * 512))
+        # It stands still while it writes: nobody reads the pipe.
+        subscriber = self.start("sub", "a", "--raw", "-")
+        publisher = self.start("pub", "a", frame, "--format", "GRAY8", "--size", "512x512", "--loop",
+                               "--fps", 200, "--slots", 2, "--policy", "evict:0.05",
+                               "--wait-subscribers", 1, "--json")
+        def channel():
+            return json.loads(self.run_cli("ls", "--json").out)["channels"][0]
+        self.wait_for("a")
+        self.wait_until(lambda: channel()["replacements"] == 1, publisher, subscriber)
+        listed = channel()
+        self.assertEqual((listed["subscribers_evicted"], listed["subscribers_revoked"]), (1, 0))
+        self.assertEqual((listed["slots"], listed["slots_max"], listed["slots_lost"],
+                          listed["resizes"], listed["growths"]), (2, 2, 0, 1, 0))
+        self.assertEqual([each["evicted"] for each in listed["subscriber_list"]], [True])
+        interrupt(publisher)
+        finished = self.finish(publisher)
+        self.assert_code(finished, 130)
+        counted = json.loads(finished.out)
+        self.assertEqual((counted["subscribers_evicted"], counted["replacements"],
+                          counted["slots"]), (1, 1, 2))
+        finished = self.finish(subscriber)
+        self.assert_code(finished, 1)
+        self.assertIn("lease", finished.err)
+
+    def test_more_slots_come_where_subscribers_hold_them(self):
+        frame = self.write("in.raw", pattern(512 * 512))
+        subscriber = self.start("sub", "a", "--raw", "-")
+        publisher = self.start("pub", "a", frame, "--format", "GRAY8", "--size", "512x512", "--loop",
+                               "--fps", 200, "--slots", "2:8", "--wait-subscribers", 1)
+        def channel():
+            return json.loads(self.run_cli("ls", "--json").out)["channels"][0]
+        self.wait_for("a")
+        self.wait_until(lambda: channel()["growths"] == 1, publisher, subscriber)
+        listed = channel()
+        self.assertEqual((listed["slots"], listed["slots_max"]), (4, 8))
 
     def test_stopped_subscriber_costs_linger(self):
         content = y4m(16, 8, 3)

@@ -47,6 +47,29 @@ TEST(Parse, Policies) {
   }
 }
 
+TEST(Parse, PoliciesOfAPublisher) {
+  EXPECT_EQ(parse_publish_policy("drop")->when_full, WhenFull::drop);
+  EXPECT_EQ(parse_publish_policy("block")->when_full, WhenFull::block);
+  EXPECT_EQ(parse_publish_policy("evict")->when_full, WhenFull::evict);
+  EXPECT_FALSE(parse_publish_policy("evict")->lease_ns);
+  EXPECT_EQ(parse_publish_policy("evict:0.5")->when_full, WhenFull::evict);
+  EXPECT_EQ(parse_publish_policy("evict:0.5")->lease_ns, 500'000'000);
+  for (const char* text : {"", "evict:", "evict:0", "evict:-1", "evict:soon", "drop:1", "wait"}) {
+    EXPECT_FALSE(parse_publish_policy(text)) << text;
+  }
+}
+
+TEST(Parse, Slots) {
+  EXPECT_EQ(parse_slots("2")->count, 2U);
+  EXPECT_EQ(parse_slots("64")->count_max, 0U);
+  EXPECT_EQ(parse_slots("4:16")->count, 4U);
+  EXPECT_EQ(parse_slots("4:16")->count_max, 16U);
+  EXPECT_EQ(parse_slots("4:4")->count_max, 4U);
+  for (const char* text : {"", "1", "65", "4:", ":4", "4:3", "4:65", "4:8:9", "-4", "four"}) {
+    EXPECT_FALSE(parse_slots(text)) << text;
+  }
+}
+
 TEST(Parse, Seconds) {
   EXPECT_EQ(parse_seconds("2"), 2'000'000'000);
   EXPECT_EQ(parse_seconds("0.25"), 250'000'000);
