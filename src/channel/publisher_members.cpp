@@ -126,12 +126,12 @@ Result<void> PublisherCore::check_places(bool stream_ordered) {
     return std::count_if(attachments_.begin(), attachments_.end(),
                          [takes](const auto& entry) { return ((*entry.second).*takes)(); });
   };
+  VRAMLINK_CHECK(check_count(count(&Attachment::takes_place), options_.subscriber_count_max,
+                             "the channel has all the subscribers that it admits"));
   // Who was evicted may come again before it has let go; but every member is scanned and counted.
   VRAMLINK_CHECK(check_count(count(&Attachment::is_scanned), wire::kSubscriberCountMax,
                              "evicted subscribers still hold frames of the channel, and with them "
                              "it has all that there can be"));
-  VRAMLINK_CHECK(check_count(count(&Attachment::takes_place), options_.subscriber_count_max,
-                             "the channel has all the subscribers that it admits"));
   if (!stream_ordered) return {};
   return check_count(count(&Attachment::takes_stream_place), wire::kStreamOrderedCountMax,
                      "the channel has all the stream-ordered subscribers that it admits (open "

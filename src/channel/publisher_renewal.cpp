@@ -93,7 +93,7 @@ void PublisherCore::finish_renewal(bool at_once) {
   std::atomic<std::uint64_t>& counter = ready_grows_ ? counters_.growths : counters_.replacements;
   const Result<void> placed = put_in_place(ready_, counter, !at_once);
   if (placed.failed_with(Code::full)) return;
-  VRAMLINK_STEP("renew.in_place");
+  if (placed) VRAMLINK_STEP("renew.in_place");
   ready_.reset();
   renewal_ready_.store(false, std::memory_order_relaxed);
   free_turn();  // under the mutex: settle_renewal() must not find it undone

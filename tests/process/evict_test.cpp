@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/channel_fixture.hpp"
+#include "support/link_attacker.hpp"
 #include "support/test_device.hpp"
 
 namespace vramlink {
@@ -134,6 +135,7 @@ TEST_P(EvictProcessTest, MoreSlotsComeWhereSubscribersHoldMoreThanFits) {
     EXPECT_EQ(subscriber.granted_queue_depth(), 2U);
     link.ready();
     std::vector<Frame> held;
+    held.reserve(8);
     for (int i = 0; i < 2; ++i) held.push_back(subscriber.receive(soon()).value());
     EXPECT_TRUE(subscriber.receive(soon()).failed_with(Code::resource_exhausted));
     while (subscriber.granted_queue_depth() != 6) {
@@ -169,6 +171,61 @@ TEST_P(EvictProcessTest, MoreSlotsComeWhereSubscribersHoldMoreThanFits) {
   peer->wait_ready();
   EXPECT_EQ(publisher.statistics().growths, 2U) << "3, 6, 12";
   peer->finish();
+}
+
+class EvictHostileTest : public test::ChannelFixture {};
+
+// Words that say for ever that two slots are held cannot be told from an honest holder's: they cost
+// the memory of a generation, until its process ends or says that it drained.
+TEST_F(EvictHostileTest, WhoHoldsForEverCostsWhatItMayHold) {
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime, evicting(3));
+  Subscriber honest = open_subscriber(runtime);
+  test::RawSubscriber hostile(directory_.path(), kName, 2);
+  hostile.attach();
+  for (int slot = 0; slot < 2; ++slot) hostile.words().held[slot].store(1'000'000);
+  std::uint64_t number = 0;
+  publish_until(publisher, number, [&] { return publisher.statistics().replacements == 1; });
+  const std::uint32_t flags = hostile.words().flags.load();
+  EXPECT_EQ(flags, wire::kRevoked | wire::kLeaseOver);
+  const auto message = hostile.peer.next();
+  ASSERT_TRUE(message);
+  ASSERT_EQ(message->type(), wire::MessageType::revoked);
+  EXPECT_EQ(message->as<wire::Revoked>()->reason, wire::RevokeReason::lease);
+  // It goes on as if nothing had been: in slots that are nobody's any more.
+  for (auto& held : hostile.words().held) held.store(2'000'000);
+  const std::uint64_t before = number;
+  publish_until(publisher, number, [&] { return number == before + 20; });
+  // It may come to the new slots a moment later.
+  Result<Frame> frame = honest.receive(soon());
+  while (frame && frame->sequence() < number) frame = honest.receive(soon());
+  EXPECT_TRUE(frame && is_whole(*frame));
+  EXPECT_EQ(publisher.statistics().replacements, 1U);
+  hostile.peer.send(wire::Bye{{}, 1, wire::ByeReason::drained, 0});
+  hostile.peer.wait_for_end();
+  publish_until(publisher, number, [&] { return publisher.statistics().subscribers.size() == 1; });
+  EXPECT_EQ(publisher.statistics().subscribers_evicted, 1U);
+  EXPECT_EQ(publisher.statistics().subscribers_revoked, 0U);
+}
+
+TEST_F(EvictHostileTest, WhoBreaksTheProtocolAfterItsEvictionHoldsNothing) {
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime, evicting(4));
+  Subscriber honest = open_subscriber(runtime);
+  test::RawSubscriber hostile(directory_.path(), kName, 1);
+  hostile.attach();
+  hostile.words().held[0].store(1'000'000);
+  std::uint64_t number = 0;
+  publish_until(publisher, number, [&] { return publisher.statistics().subscribers_evicted == 1; });
+  EXPECT_EQ(publisher.statistics().slots_lost, 1U);
+  for (auto& held : hostile.words().held) held.store(2'000'000);
+  publish_until(publisher, number, [&] { return publisher.statistics().subscribers.size() == 1; });
+  EXPECT_EQ(publisher.statistics().slots_lost, 0U);
+  const std::uint64_t before = number;
+  publish_until(publisher, number, [&] { return number == before + 20; });
+  EXPECT_TRUE(test::receives_frame(honest, number, soon()));
+  EXPECT_EQ(publisher.statistics().subscribers_evicted, 1U) << "counted once";
+  EXPECT_EQ(publisher.statistics().subscribers_revoked, 0U);
 }
 
 class EvictStopTest : public test::ChannelFixture {};

@@ -47,6 +47,12 @@ class EvictTest : public test::ResizeFixture {
     publish_next(publisher);
     return subscriber.receive(soon()).value();
   }
+  std::vector<Frame> hold(Publisher& publisher, Subscriber& subscriber, std::size_t count) {
+    std::vector<Frame> held;
+    held.reserve(count);
+    while (held.size() < count) held.push_back(receive_next(publisher, subscriber));
+    return held;
+  }
 
   std::uint64_t number_ = 0;
 };
@@ -228,9 +234,7 @@ TEST_F(EvictTest, AClaimThatWaitsIsWokenByTheEndOfALeaseAndGetsANewSlot) {
   channel::limit_claim_sleeps(false);  // a wake-up that is missed would hang
   Publisher publisher = open_evicting(3, milliseconds(20));
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  held.push_back(receive_next(publisher, holder));
-  held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   publish_next(publisher);
   EXPECT_TRUE(publisher.try_claim(kNow).failed_with(Code::full));
   const Result<WritableFrame> claimed = publisher.claim(kNow, kForever);
@@ -266,9 +270,7 @@ TEST_F(EvictTest, AClaimFailsWithFullAtItsDeadline) {
 TEST_F(EvictTest, WithoutMemoryForNewSlotsTheOldOnesGoOn) {
   Publisher publisher = open_evicting(3);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  held.push_back(receive_next(publisher, holder));
-  held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   device_.fail("allocate", Code::out_of_memory, 1000);
   publish_until_evicted(publisher);
   // Nothing is waited for that cannot come.
@@ -285,9 +287,7 @@ TEST_F(EvictTest, WithoutMemoryForNewSlotsTheOldOnesGoOn) {
 TEST_F(EvictTest, ThereIsMemoryAgain) {
   Publisher publisher = open_evicting(3);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  held.push_back(receive_next(publisher, holder));
-  held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   device_.fail("allocate", Code::out_of_memory, 1);
   publish_until(publisher, [&] { return publisher.statistics().replacements == 1; });
   EXPECT_TRUE(test::holds_frame(held[0].bytes(), 1));
@@ -406,8 +406,7 @@ TEST_F(EvictTest, RefusesALeaseThatIsNone) {
 TEST_F(EvictTest, AFrameThatIsClaimedIsNotMadeStaleAtOnce) {
   Publisher publisher = open_evicting(3);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   std::optional<WritableFrame> claimed = publisher.try_claim(kNow).value();
   publish_until_evicted(publisher);
   for (int i = 0; i < 4; ++i) {
@@ -428,8 +427,7 @@ TEST_F(EvictTest, AFrameThatIsClaimedIsNotMadeStaleAtOnce) {
 TEST_F(EvictTest, AFrameThatStaysClaimedIsStaleInTheEnd) {
   Publisher publisher = open_evicting(3);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   WritableFrame claimed = publisher.try_claim(kNow).value();
   publish_until(publisher, [&] { return publisher.statistics().replacements == 1; });
   EXPECT_TRUE(publisher.publish(std::move(claimed), kNow).failed_with(Code::stale));
@@ -458,9 +456,7 @@ TEST_F(EvictTest, IsEvictedWhileNewSlotsAreAnnounced) {
   Publisher publisher = open_evicting(3);
   Subscriber holder = open_subscriber();
   Subscriber second = open_subscriber();
-  std::vector<Frame> held;
-  held.push_back(receive_next(publisher, holder));
-  held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   const Frame seconds = second.receive(soon()).value();
   std::promise<void> announced;
   test::StepActions action("renew.announced", [&] { announced.set_value(); });
@@ -499,9 +495,7 @@ TEST_F(EvictTest, ACloseWhileNewSlotsAreMadeIsTheEndOfBoth) {
 TEST_F(EvictTest, AResizeMeanwhileComesAfter) {
   Publisher publisher = open_evicting(3);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  held.push_back(receive_next(publisher, holder));
-  held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   std::promise<void> built;
   std::promise<void> go_on;
   test::StepActions action("renew.built", [&] {

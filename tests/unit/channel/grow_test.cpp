@@ -27,6 +27,12 @@ class GrowTest : public test::ResizeFixture {
     publish_now(publisher, ++number_);
     return subscriber.receive(soon()).value();
   }
+  std::vector<Frame> hold(Publisher& publisher, Subscriber& subscriber, std::size_t count) {
+    std::vector<Frame> held;
+    held.reserve(count);
+    while (held.size() < count) held.push_back(receive_next(publisher, subscriber));
+    return held;
+  }
   /// Claims, which must find nothing.
   void refuse(Publisher& publisher, int times = 1) {
     for (int i = 0; i < times; ++i) {
@@ -53,8 +59,7 @@ class GrowTest : public test::ResizeFixture {
 TEST_F(GrowTest, HasMoreSlotsWhereMoreAreHeldThanFits) {
   Publisher publisher = open_growing(3, 8);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   publish_now(publisher, ++number_);
   refuse(publisher, 2);
   settle();
@@ -84,8 +89,7 @@ TEST_F(GrowTest, HasMoreSlotsWhereMoreAreHeldThanFits) {
 TEST_F(GrowTest, IsFixedUnlessToldOtherwise) {
   Publisher publisher = open_publisher({.slot_count = 3});
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   publish_now(publisher, ++number_);
   refuse(publisher, 20);
   settle();
@@ -116,8 +120,7 @@ TEST_F(GrowTest, AQueueIsGrantedMoreThen) {
 TEST_F(GrowTest, WithoutMemoryItGoesOnAsItWas) {
   Publisher publisher = open_growing(3, 8);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   publish_now(publisher, ++number_);
   device_.fail("allocate", Code::out_of_memory, 1);
   refuse(publisher, 3);
@@ -131,8 +134,7 @@ TEST_F(GrowTest, WithoutMemoryItGoesOnAsItWas) {
 TEST_F(GrowTest, AFrameThatIsClaimedIsNotMadeStale) {
   Publisher publisher = open_growing(4, 8);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   publish_now(publisher, ++number_);
   std::optional<WritableFrame> claimed = publisher.try_claim(kNow).value();
   refuse(publisher, 3);
@@ -141,7 +143,6 @@ TEST_F(GrowTest, AFrameThatIsClaimedIsNotMadeStale) {
   EXPECT_EQ(publisher.statistics().growths, 0U) << "not while it is claimed";
   test::fill_frame(claimed->bytes(), ++number_);
   ASSERT_TRUE(publisher.publish(*std::move(claimed), kNow));
-  claimed.reset();
   wait_grown(publisher);
   EXPECT_EQ(publisher.statistics().slot_count, 5U);
 }
@@ -149,8 +150,7 @@ TEST_F(GrowTest, AFrameThatIsClaimedIsNotMadeStale) {
 TEST_F(GrowTest, AResizeDoesNotWaitForClaimedFrames) {
   Publisher publisher = open_growing(4, 8);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   publish_now(publisher, ++number_);
   std::optional<WritableFrame> claimed = publisher.try_claim(kNow).value();
   refuse(publisher, 3);
@@ -165,8 +165,7 @@ TEST_F(GrowTest, AResizeDoesNotWaitForClaimedFrames) {
 TEST_F(GrowTest, IsHeldBackByNobodyWhoIsLate) {
   Publisher publisher = open_growing(3, 8);
   Subscriber holder = open_subscriber();
-  std::vector<Frame> held;
-  for (int i = 0; i < 2; ++i) held.push_back(receive_next(publisher, holder));
+  std::vector<Frame> held = hold(publisher, holder, 2);
   publish_now(publisher, ++number_);
 #if VRAMLINK_STEPS
   std::optional<JanitorHeld> late;

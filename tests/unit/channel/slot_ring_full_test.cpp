@@ -216,6 +216,15 @@ TEST_F(SlotRingFullTest, AsksForAsManyNewSlotsWhenFewerThanTwoAreLeft) {
   release(reader, two);
 }
 
+TEST_F(SlotRingFullTest, ASlotWhoseWorkCannotBeKnownIsMissingToo) {
+  make_ring(2, kLongLease);
+  ring_->abandon(claim(), true);
+  publish(claim());
+  EXPECT_FALSE(refused().hopeless);
+  EXPECT_TRUE(ring_->found_trouble());
+  EXPECT_EQ(ring_->take_want().slot_count, 2U);
+}
+
 TEST_F(SlotRingFullTest, AsksForMoreSlotsWhenClaimsAreRefusedForWhatIsHeld) {
   make_ring(3, grows_to(16));
   const test::Reader reader = join(0, 2);
