@@ -26,6 +26,7 @@ struct Step {
   bool only_block = false;
   bool only_stream = false;  ///< on devices with streams
   bool only_evict = false;   ///< there alone
+  bool also_evict = false;
 };
 
 inline constexpr std::size_t kStepCountMax = 80;

@@ -161,6 +161,7 @@ std::vector<StepCase> cases_of(const Step& step) {
   if (!step.only_block) cases.push_back({step, Mode::drop_latest});
   if (!step.only_block) cases.push_back({step, Mode::drop_queue});
   if (!step.only_drop) cases.push_back({step, Mode::block_queue});
+  if (step.also_evict) cases.push_back({step, Mode::evict_latest});
   return cases;
 }
 
