@@ -102,6 +102,7 @@ void PublisherCore::finish_renewal(bool at_once) {
     if (!self || !self->renewal_) return;
     self->process_->reactor().unwatch(self->renewal_->timer);
     self->renewal_.reset();
+    self->begin_renewal();  // what was wanted meanwhile
   });
 }
 
