@@ -24,28 +24,6 @@ namespace {
 using test::ChildLink;
 using test::ChildProcess;
 
-/// Words that the test and its children share.
-class SharedWords {
- public:
-  SharedWords() {
-    void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(page, MAP_FAILED);
-    words_ = static_cast<std::atomic<std::uint64_t>*>(page);
-  }
-  SharedWords(const SharedWords&) = delete;
-  SharedWords& operator=(const SharedWords&) = delete;
-  ~SharedWords() { ::munmap(words_, 4096); }
-
-  std::atomic<std::uint64_t>& operator[](std::size_t index) { return words_[index]; }
-  [[nodiscard]] api::DevicePointer address(std::size_t index) const {
-    return reinterpret_cast<std::uintptr_t>(words_ + index);
-  }
-  void register_here() const { EXPECT_STATUS(success, cuMemHostRegister_v2(words_, 4096, 3)); }
-
- private:
-  std::atomic<std::uint64_t>* words_ = nullptr;
-};
-
 bool is_readable(int fd, int limit_ms) {
   pollfd readable{fd, POLLIN, 0};
   return ::poll(&readable, 1, limit_ms) == 1;

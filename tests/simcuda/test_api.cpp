@@ -1,6 +1,7 @@
 // The functions of simcuda.hpp.
 #include "budget.hpp"
 #include "devices.hpp"
+#include "faults.hpp"
 #include "graphs.hpp"
 #include "modules.hpp"
 #include "ranges.hpp"
@@ -52,20 +53,17 @@ void read_ledger(Ledger* ledger) {
 
 bool fail_calls(const char* name, std::uint64_t first, std::uint64_t count, int status) {
   const Guard guard;
-  return plant_failure(name, first, count, static_cast<Status>(status));
+  if (name == nullptr || first == 0) return false;
+  return plant_fault({name, first, count, FaultKind::fail, static_cast<std::uint64_t>(status)});
 }
 
-void forget_failures() {
-  const Guard guard;
-  clear_failures();
-}
+bool plant_for_test(const Fault* fault) { return fault != nullptr && plant_fault(*fault); }
 
 bool fault_context(int status) {
   const Guard guard;
   const Context* context = current_context();
   if (context == nullptr) return false;
-  device_state.contexts[index_of(*context)].fault.store(status);
-  ring_bell();
+  give_fault(*context, static_cast<Status>(status));
   return true;
 }
 
@@ -91,8 +89,9 @@ std::uint64_t device_bytes_held(int device_number) {
 
 const vramlink::simcuda::TestApi* vramlink_simcuda_test_api() {
   using namespace vramlink::simcuda;
-  static constexpr TestApi kApi{read_ledger, call_count,      set_delay,
-                                fail_calls,  forget_failures, fault_context,
-                                work_ends,   device_pid,      device_bytes_held};
+  static constexpr TestApi kApi{read_ledger,       call_count,     set_delay,   fail_calls,
+                                clear_faults,      fault_context,  work_ends,   device_pid,
+                                device_bytes_held, plant_for_test, total_calls, faults_met,
+                                last_met,          hanging_calls,  let_go,      spare_thread};
   return &kApi;
 }
