@@ -10,6 +10,7 @@
 #include "devices.hpp"
 #include "driver.hpp"
 #include "faults.hpp"
+#include "pools.hpp"
 
 namespace vramlink::simcuda {
 namespace {
@@ -118,6 +119,7 @@ Status Call::begin() noexcept {
 void Call::end() noexcept {
   if (needs_ == Needs::nothing) return;
   if (const Status fault = disarm_fault(); fault != Status::success) give_fault_here(fault);
+  sweep_frees();
   driver_lock.unlock();
 }
 

@@ -115,6 +115,11 @@ struct AttributeValues {
   void* const* values;
   std::size_t count;
 };
+/// The value of a pool's attribute.
+struct PoolValue {
+  PoolAttribute attribute;
+  const void* value;
+};
 /// Text that a function gives back.
 struct TextOut {
   const char* text;
@@ -126,6 +131,8 @@ void show_value(Call& call, Accesses accesses) noexcept;
 void show_value(Call& call, Nodes nodes) noexcept;
 void show_value(Call& call, AttributeValues values) noexcept;
 void show_value(Call& call, TextOut text) noexcept;
+void show_value(Call& call, PoolValue value) noexcept;
+void show_value(Call& call, const PoolProperties* properties) noexcept;
 void show_value(Call& call, const api::Location* location) noexcept;
 void show_value(Call& call, const api::AllocationProperties* properties) noexcept;
 void show_value(Call& call, const api::Memcpy3d* copy) noexcept;
@@ -135,6 +142,7 @@ void show_value(Call& call, const api::BatchMemOpNodeParameters* batch) noexcept
 // What stands behind "->".
 void show_given(Call& call, AttributeValues values) noexcept;
 void show_given(Call& call, TextOut text) noexcept;
+void show_given(Call& call, PoolValue value) noexcept;
 void show_given(Call& call, Out<api::Uuid> uuid) noexcept;
 void show_given(Call& call, Out<api::AllocationProperties> properties) noexcept;
 void show_given(Call& call, Out<float> number) noexcept;

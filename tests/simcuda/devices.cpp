@@ -152,6 +152,8 @@ constexpr std::array kAttributes{
     AttributeValue{Attribute::handle_type_posix_file_descriptor_supported, 1},
     AttributeValue{Attribute::read_only_host_register_supported, 1},
     AttributeValue{Attribute::can_use_64_bit_stream_mem_ops, 1},
+    AttributeValue{kPoolsSupported, 1},
+    AttributeValue{kPoolHandleTypes, static_cast<int>(api::HandleType::posix_file_descriptor)},
 };
 
 bool is_device(api::Device device) noexcept { return device >= 0 && device < visible_count; }

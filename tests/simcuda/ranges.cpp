@@ -42,6 +42,8 @@ Range* add_range() noexcept {
     range.device = -1;
     range.context = kNoRange;
     range.memory = kNoRange;
+    range.pool = kNoRange;
+    range.is_being_freed = false;
     range.flags = 0;
     range.buffer_id = ++buffer_ids;
     return &range;
@@ -144,7 +146,8 @@ bool is_reserved(std::uint64_t address) noexcept {
 
 void allow_peer(int owner, int user, bool allowed) noexcept {
   for_each_range([&](Range& range) {
-    if (range.kind != RangeKind::device || range.device != owner || range.context == kNoRange) {
+    if (range.kind != RangeKind::device || range.device != owner || range.context == kNoRange ||
+        range.pool != kNoRange) {
       return;
     }
     range.access[static_cast<std::size_t>(user)].store(allowed ? kReadWrite : 0);

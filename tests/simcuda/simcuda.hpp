@@ -22,7 +22,9 @@ struct Ledger {
   std::uint32_t allocations;   ///< by cuMemAlloc and cuMemAllocManaged
   std::uint32_t pinned;        ///< by cuMemAllocHost and cuMemHostAlloc
   std::uint32_t registrations;
-  std::uint64_t device_bytes;  ///< of the memories
+  std::uint64_t device_bytes;      ///< of the memories
+  std::uint32_t pools;             ///< made or imported; without the default ones
+  std::uint32_t pool_allocations;  ///< of all pools
 
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
@@ -114,6 +116,8 @@ inline std::string to_string(const Ledger& ledger) {
   add("pinned allocations", ledger.pinned);
   add("registrations", ledger.registrations);
   add("device bytes", ledger.device_bytes);
+  add("pools", ledger.pools);
+  add("pool allocations", ledger.pool_allocations);
   return text.empty() ? "nothing" : text;
 }
 

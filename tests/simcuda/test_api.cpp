@@ -4,6 +4,7 @@
 #include "faults.hpp"
 #include "graphs.hpp"
 #include "modules.hpp"
+#include "pools.hpp"
 #include "ranges.hpp"
 #include "simcuda.hpp"
 
@@ -21,6 +22,7 @@ class Guard {
 
 void read_ledger(Ledger* ledger) {
   const Guard guard;
+  sweep_frees();
   *ledger = {};
   driver.contexts.for_each(
       [&](const Context& context) { ledger->retained_contexts += context.retain_count; });
@@ -30,12 +32,15 @@ void read_ledger(Ledger* ledger) {
   ledger->graph_execs = exec_count();
   ledger->modules = module_count();
   ledger->memories = driver.memories.count();
+  ledger->pools = pool_count();
+  ledger->pool_allocations = pool_allocation_count();
   ledger->reservations = driver.reservations.count();
   driver.memories.for_each(
       [&](const Memory& memory) { ledger->device_bytes += memory.size_bytes; });
   for_each_range([&](const Range& range) {
     switch (range.kind) {
       case RangeKind::device:
+        if (range.pool != kNoRange) break;
         ++(range.context == kNoRange ? ledger->mappings : ledger->allocations);
         break;
       case RangeKind::managed:
@@ -81,6 +86,7 @@ WorkEnds work_ends() {
 
 std::uint64_t device_bytes_held(int device_number) {
   const Guard guard;
+  sweep_frees();
   return bytes_held(device_number);
 }
 

@@ -96,6 +96,8 @@ void count_driver_objects(Holdings& holdings) {
   add("pinned allocations", ledger.pinned - shared.pinned);
   add("device bytes", ledger.device_bytes);
   add("graphs", ledger.graphs);
+  add("pools", ledger.pools);
+  add("pool allocations", ledger.pool_allocations);
   add("executable graphs", ledger.graph_execs);
 }
 
