@@ -11,6 +11,7 @@
 #include "driver.hpp"
 #include "faults.hpp"
 #include "pools.hpp"
+#include "profiles.hpp"
 
 namespace vramlink::simcuda {
 namespace {
@@ -91,7 +92,10 @@ Status Call::begin() noexcept {
   const Process process = this_process();
   if (process != Process::forked) meet_faults(static_cast<std::uint32_t>(function_), faults_);
   faults_.bear(FaultMoment::before);
-  const Status planted = faults_.failure(FaultMoment::before);
+  Status planted = faults_.failure(FaultMoment::before);
+  if (planted == Status::success && lacks(symbol_of(static_cast<std::uint32_t>(function_)))) {
+    planted = Status::not_supported;
+  }
   if (needs_ == Needs::nothing) return planted;
   if (process == Process::forked) return Status::not_initialized;
   if (process == Process::fresh && needs_ != Needs::start) return Status::not_initialized;
@@ -205,6 +209,10 @@ Status cuGetProcAddress_v2(const char* name, void** function, int version, std::
       FunctionId::cuGetProcAddress_v2, Needs::nothing,
       [&] {
         if (name == nullptr || function == nullptr || flags > 2) return Status::invalid_value;
+        if (!profile().has_query) {  // a library cannot hide a symbol: it is of no use instead
+          *function = nullptr;
+          return Status::not_found;
+        }
         // Real drivers answer success and say by `found` what is missing.
         const Status status = find_function(name, function, version, found);
         return found != nullptr ? Status::success : status;

@@ -11,6 +11,7 @@
 
 #include "budget.hpp"
 #include "devices.hpp"
+#include "profiles.hpp"
 #include "ranges.hpp"
 
 namespace vramlink::simcuda {
@@ -227,6 +228,9 @@ Status cuMemCreate(api::MemoryHandle* handle, std::size_t size,
         if (handle == nullptr || properties == nullptr || flags != 0 || size == 0 ||
             !is_granular(size) || !is_pinned_on_device(*properties)) {
           return Status::invalid_value;
+        }
+        if (properties->requested_handle_types != api::HandleType::none && !profile().exports_fds) {
+          return Status::not_supported;
         }
         Memory* memory = nullptr;
         const Status status = create_memory(size, properties->location.id, memory);
