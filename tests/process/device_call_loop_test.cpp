@@ -16,6 +16,7 @@
 
 #include "loop_roles.hpp"
 #include "support/channel_fixture.hpp"
+#include "support/sanitized.hpp"
 #include "support/scoped_settings.hpp"
 #include "support/test_device.hpp"
 
@@ -37,7 +38,9 @@ std::uint64_t stride() {
   if (const char* text = std::getenv("VRAMLINK_LOOP_STRIDE")) {
     return std::max<std::uint64_t>(1, std::strtoull(text, nullptr, 10));
   }
-#if defined(VRAMLINK_LONG_TESTS)
+#if defined(VRAMLINK_TEST_SANITIZED)
+  return 211;
+#elif defined(VRAMLINK_LONG_TESTS)
   return 1;
 #else
   return 23;
