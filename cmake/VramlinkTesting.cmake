@@ -1,11 +1,13 @@
 # Functions that register tests. A test folder is a label; its tests are counted one by one.
 include(GoogleTest)
 
-# vramlink_add_tests(<label> TIMEOUT <seconds> [FILTER <names>] SOURCES <file>...)
+# vramlink_add_tests(<label> TIMEOUT <seconds> [FILTER <names>] [TOGETHER] SOURCES <file>...)
 # Makes <label>_tests, one GoogleTest program over the library's objects, and registers every test
-# of it. Without sources it makes nothing.
+# of it. Without sources it makes nothing. TOGETHER is for tests that do little: with the sanitizer of
+# addresses, with which a process takes long to start and to end, they run in a few processes. Not
+# with that of threads, which knows no threads in the child of a process that has some.
 function(vramlink_add_tests label)
-  cmake_parse_arguments(arg "RUN_SERIAL" "TIMEOUT;FILTER" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "RUN_SERIAL;TOGETHER" "TIMEOUT;FILTER" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT arg_SOURCES)
     return()
   endif()
@@ -21,12 +23,30 @@ function(vramlink_add_tests label)
   if(arg_RUN_SERIAL)
     list(APPEND properties RUN_SERIAL ON)
   endif()
+  if(arg_TOGETHER AND "address" IN_LIST VRAMLINK_SANITIZE)
+    vramlink_add_shards(${label} ${target} 8)
+    return()
+  endif()
   gtest_discover_tests(${target}
     TEST_PREFIX "${label}."
     TEST_FILTER "${arg_FILTER}"
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
     PROPERTIES ${properties})
+endfunction()
+
+# vramlink_add_shards(<label> <target> <count>)
+# Registers the tests of a program as so many tests of ctest, each with its share of them. What
+# became of these is in an XML file of that name, for tools/test_report.py.
+function(vramlink_add_shards label target count)
+  math(EXPR last "${count} - 1")
+  foreach(shard RANGE ${last})
+    set(name "${label}.shard${shard}")
+    add_test(NAME ${name} COMMAND ${target}
+      "--gtest_output=xml:${PROJECT_BINARY_DIR}/gtest/${name}.xml")
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
 
 # vramlink_add_gpu_tests(<name> TIMEOUT <seconds> SOURCES <file>...)
@@ -39,12 +59,12 @@ function(vramlink_add_gpu_tests name)
   add_executable(${target} ${arg_SOURCES})
   vramlink_test_defaults(${target})
   target_link_libraries(${target} PRIVATE test_support vramlink_objects GTest::gtest_main)
-  target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <vramlink/vramlink.hpp>
-    <algorithm> <array> <atomic> <cstring> <functional> <mutex> <thread>)
   set_property(GLOBAL APPEND PROPERTY VRAMLINK_GPU_CHECK_TARGETS ${target})
   set(common DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
-  gtest_discover_tests(${target} TEST_PREFIX "gpu.${name}." ${common}
-    PROPERTIES LABELS gpu TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK gpu)
+  if(NOT VRAMLINK_SANITIZE)
+    gtest_discover_tests(${target} TEST_PREFIX "gpu.${name}." ${common}
+      PROPERTIES LABELS gpu TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK gpu)
+  endif()
   if(TARGET simcuda)
     add_dependencies(${target} simcuda)
     gtest_discover_tests(${target} TEST_PREFIX "simcuda.${name}." ${common}
@@ -64,9 +84,11 @@ function(vramlink_add_device_tests label)
   cmake_parse_arguments(arg "" "TIMEOUT;FILTER" "" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY VRAMLINK_GPU_CHECK_TARGETS ${label}_tests)
   set(common TEST_FILTER "${arg_FILTER}" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
-  gtest_discover_tests(${label}_tests TEST_PREFIX "gpu.${label}." ${common}
-    PROPERTIES LABELS gpu TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK gpu
-      ENVIRONMENT "VRAMLINK_TEST_DEVICE=gpu")
+  if(NOT VRAMLINK_SANITIZE)  # the driver's own threads and mappings are not instrumented
+    gtest_discover_tests(${label}_tests TEST_PREFIX "gpu.${label}." ${common}
+      PROPERTIES LABELS gpu TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK gpu
+        ENVIRONMENT "VRAMLINK_TEST_DEVICE=gpu")
+  endif()
   if(TARGET simcuda)
     add_dependencies(${label}_tests simcuda)
     gtest_discover_tests(${label}_tests TEST_PREFIX "simcuda.${label}." ${common}

@@ -2,7 +2,8 @@
 """Reads what tools/test left under build/results and prints the report.
 
 stages.tsv has a line for each stage: name, passed|failed|skipped|built, seconds, reason. A ctest
-stage NAME also has NAME.junit.xml and NAME.tests.json. The last line printed is
+stage NAME also has NAME.junit.xml and NAME.tests.json, and where one test of ctest stands for many
+of GoogleTest, NAME.gtest/TEST.xml with what became of these. The last line printed is
 "N passed, N failed, N skipped". Usage: tools/test_report.py FOLDER [LABEL THAT MUST HAVE RUN]...
 """
 
@@ -71,6 +72,32 @@ def read_junit(path):
                 failure.get("message", "") if failure is not None else status or "")
 
 
+def read_gtest(path, shard):
+    """Yields what read_junit() does, for the tests that one test of ctest stands for."""
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+        name = f"{shard}: {case.get('classname')}.{case.get('name')}"
+        seconds = float(case.get("time") or 0)
+        failure, skip = case.find("failure"), case.find("skipped")
+        if failure is not None:
+            yield name, "failed", seconds, failure.get("message", "").split("\n")[-1]
+        elif skip is not None:
+            yield name, "skipped", seconds, skip.get("message", "").split("\n")[-1]
+        else:
+            yield name, "passed", seconds, ""
+
+
+def read_stage(folder, stage):
+    """As read_junit(), and for each test of ctest that stands for many, these instead."""
+    for case in read_junit(os.path.join(folder, f"{stage}.junit.xml")):
+        test, result = case[:2]
+        path = os.path.join(folder, f"{stage}.gtest", f"{test}.xml")
+        inner = list(read_gtest(path, test)) if os.path.exists(path) else []
+        # One that failed as a whole failed, whatever its tests say of themselves.
+        if not inner or result == "failed" and all(one[1] != "failed" for one in inner):
+            inner.append(case)
+        yield from ((test, *one) for one in inner)
+
+
 def main():
     folder, *must_run = sys.argv[1:]
     total = Count()
@@ -91,8 +118,8 @@ def main():
             continue
         labels = labels_of(os.path.join(folder, f"{name}.tests.json"))
         counts = collections.defaultdict(Count)
-        for test, result, took, why in read_junit(junit):
-            own = labels.get(test, [test.split(".")[0]])
+        for of, test, result, took, why in read_stage(folder, name):
+            own = labels.get(of, [of.split(".")[0]])
             counts[own[-1]].add(result, took)
             total.add(result)
             if result == "skipped":

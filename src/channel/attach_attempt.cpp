@@ -18,10 +18,10 @@
 namespace vramlink::inline v0::channel {
 namespace {
 
-constexpr const char* kOperation = "attach to publisher";
+constexpr const char* kAttachToPublisher = "attach to publisher";
 
 Error inconsistent(const char* field) {
-  return Error(Code::corrupt, kOperation)
+  return Error(Code::corrupt, kAttachToPublisher)
       .about(field)
       .because("the publisher's messages and its segments do not agree");
 }
@@ -51,7 +51,7 @@ AttachAttempt::~AttachAttempt() {
 
 Result<void> AttachAttempt::start(os::Socket socket) {
   const std::shared_ptr<Attacher> attacher = attacher_.lock();
-  if (!attacher) return Error(Code::closed, kOperation);
+  if (!attacher) return Error(Code::closed, kAttachToPublisher);
   const std::weak_ptr<AttachAttempt> weak = weak_from_this();
   link::ConnectionHandlers handlers;
   handlers.on_message = [weak](link::Message message) {
@@ -152,10 +152,10 @@ void AttachAttempt::on_message(link::Message message) {
 Result<void> AttachAttempt::handle(link::Message message) {
   switch (message.type) {
     case wire::MessageType::offer:
-      if (std::exchange(offered_, true)) return unexpected(kOperation, message.type);
+      if (std::exchange(offered_, true)) return unexpected(kAttachToPublisher, message.type);
       return on_offer(std::move(message));
     case wire::MessageType::go: {
-      if (!std::exchange(offered_, false)) return unexpected(kOperation, message.type);
+      if (!std::exchange(offered_, false)) return unexpected(kAttachToPublisher, message.type);
       const wire::Go go = VRAMLINK_TRY(message.decode<wire::Go>());
       if (std::exchange(went_, true)) link_->set_coming(true);
       run_on_janitor([go](AttachAttempt& self) {
@@ -167,8 +167,8 @@ Result<void> AttachAttempt::handle(link::Message message) {
     }
     case wire::MessageType::refused: {
       const wire::Refused refused = VRAMLINK_TRY(message.decode<wire::Refused>());
-      if (went_) return unexpected(kOperation, message.type);
-      return refusal(kOperation, name_, refused);
+      if (went_) return unexpected(kAttachToPublisher, message.type);
+      return refusal(kAttachToPublisher, name_, refused);
     }
     case wire::MessageType::revoked: {
       static_cast<void>(VRAMLINK_TRY(message.decode<wire::Revoked>()));
@@ -179,7 +179,7 @@ Result<void> AttachAttempt::handle(link::Message message) {
       static_cast<void>(VRAMLINK_TRY(message.decode<wire::Failed>()));
       return Error(Code::peer_gone, "watch publisher");
     default:
-      return unexpected(kOperation, message.type);
+      return unexpected(kAttachToPublisher, message.type);
   }
 }
 
@@ -192,7 +192,7 @@ Result<void> AttachAttempt::on_offer(link::Message message) {
   if (message.fds.size() != 3) return inconsistent("fds");
   if (offer.generation <= generation_) return inconsistent("generation");
   if (link_->is_full()) {
-    on_failure(Error(Code::resource_exhausted, kOperation)
+    on_failure(Error(Code::resource_exhausted, kAttachToPublisher)
                    .about(name_)
                    .because("frames of too many generations are held, or wait to be received")
                    .numbers(SessionLink::kSessionsMax, SessionLink::kSessionsMax));
@@ -351,7 +351,7 @@ Result<backend::Backend*> AttachAttempt::find_backend(const wire::Offer& offer) 
   Result<backend::Backend*> found = process_->backends().find(asked_device_.value_or(owner));
   if (found.failed_with(Code::no_device) && !asked_device_) {
     const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    return Error(Code::no_device, kOperation)
+    return Error(Code::no_device, kAttachToPublisher)
         .about(name_)
         .because("its frames live on " + to_string(owner) + ", which this process does not see" +
                  (visible ? " (CUDA_VISIBLE_DEVICES is \"" + std::string(visible) + "\")" : ""))
@@ -363,7 +363,7 @@ Result<backend::Backend*> AttachAttempt::find_backend(const wire::Offer& offer) 
   if (!found) return found;
   if ((*found)->capabilities().memory_kind == offer.memory_kind) return found;
   if (!asked_device_) return inconsistent("memory_kind");
-  return Error(Code::unsupported, kOperation)
+  return Error(Code::unsupported, kAttachToPublisher)
       .about(name_)
       .because("its frames live on " + to_string(owner) + ", which " + to_string(*asked_device_) +
                " cannot map")
@@ -373,7 +373,7 @@ Result<backend::Backend*> AttachAttempt::find_backend(const wire::Offer& offer) 
 
 Result<void> AttachAttempt::register_pages() {
   const std::shared_ptr<Attacher> attacher = attacher_.lock();
-  if (!attacher) return Error(Code::closed, kOperation);
+  if (!attacher) return Error(Code::closed, kAttachToPublisher);
   wire::Private& words = wire::private_at(parts_.words.data);
   const auto register_page = [&](auto& first) {
     return parts_.backend->register_words({reinterpret_cast<std::byte*>(&first), wire::kPageBytes});
@@ -466,7 +466,7 @@ void AttachAttempt::expire() {
     const std::lock_guard lock(mutex_);
     if (attached_ || ended_) return;
   }
-  on_end(Error(Code::timed_out, kOperation));
+  on_end(Error(Code::timed_out, kAttachToPublisher));
 }
 
 }  // namespace vramlink::inline v0::channel

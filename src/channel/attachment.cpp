@@ -17,7 +17,7 @@
 namespace vramlink::inline v0::channel {
 namespace {
 
-constexpr const char* kOperation = "attach subscriber";
+constexpr const char* kAttachSubscriber = "attach subscriber";
 
 /// In place of the segment of a member that has not come yet.
 struct alignas(64) ExpectedWords {
@@ -89,7 +89,7 @@ Result<void> Attachment::handle(link::Message message) {
     case wire::MessageType::query:
       return on_query(message);
     default:
-      return unexpected(kOperation, message.type);
+      return unexpected(kAttachSubscriber, message.type);
   }
 }
 
@@ -120,12 +120,12 @@ void Attachment::take_no_more() {
 }
 
 Result<void> Attachment::on_hello(link::Message message) {
-  if (state_ != State::hello) return unexpected(kOperation, message.type);
+  if (state_ != State::hello) return unexpected(kAttachSubscriber, message.type);
   const wire::Hello hello = VRAMLINK_TRY(message.decode<wire::Hello>());
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
-  if (!publisher) return Error(Code::peer_gone, kOperation);
+  if (!publisher) return Error(Code::peer_gone, kAttachSubscriber);
   if (wire::name_of(hello) != publisher->name()) {
-    return Error(Code::not_found, kOperation).because("another channel listens here");
+    return Error(Code::not_found, kAttachSubscriber).because("another channel listens here");
   }
   os::UniqueFd sent_pidfd;
   if (!message.fds.empty()) sent_pidfd = std::move(message.fds.front());
@@ -139,9 +139,9 @@ Result<void> Attachment::on_hello(link::Message message) {
 
 Result<void> Attachment::answer(const wire::Hello& hello) {
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
-  if (!publisher) return Error(Code::peer_gone, kOperation);
+  if (!publisher) return Error(Code::peer_gone, kAttachSubscriber);
   std::shared_ptr<SlotRing> ring = publisher->ring();
-  if (ring->ended()) return Error(Code::closed, kOperation);
+  if (ring->ended()) return Error(Code::closed, kAttachSubscriber);
   if (hello.role == wire::Role::observer) {
     VRAMLINK_CHECK(publisher->check_observers());
     return observe(*ring->generation());
@@ -193,7 +193,7 @@ Result<void> Attachment::observe(const Generation& generation) {
 
 Result<void> Attachment::offer(Seat& seat) {
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
-  if (!publisher) return Error(Code::peer_gone, kOperation);
+  if (!publisher) return Error(Code::peer_gone, kAttachSubscriber);
   const Generation& generation = *seat.ring->generation();
   wire::Offer offer = VRAMLINK_TRY(describe(generation));
   seat.member = new_member(generation);
@@ -222,7 +222,7 @@ Result<void> Attachment::on_mapped(const link::Message& message) {
     return candidate.state == Seat::State::offered;
   });
   if (seat == seats_.end() || mapped.generation != seat->generation()) {
-    return unexpected(kOperation, message.type);
+    return unexpected(kAttachSubscriber, message.type);
   }
   if (state_ == State::leaving) return {};  // it was on its way when it took its leave
   // The peer could have resized it until now; from here on nobody can.
@@ -281,7 +281,7 @@ void Attachment::register_page(const Seat& seat) {
 
 Result<void> Attachment::let_in(Seat& seat) {
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
-  if (!publisher) return Error(Code::peer_gone, kOperation);
+  if (!publisher) return Error(Code::peer_gone, kAttachSubscriber);
   const bool is_first = !is_member();
   VRAMLINK_CHECK(is_first ? add_member(seat) : seat.ring->join(*seat.entry, seat.member));
   seat.entry = seat.member;
@@ -302,7 +302,7 @@ Result<void> Attachment::let_in(Seat& seat) {
 
 Result<void> Attachment::add_member(Seat& seat) {
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
-  if (!publisher) return Error(Code::peer_gone, kOperation);
+  if (!publisher) return Error(Code::peer_gone, kAttachSubscriber);
   // While another generation is announced, every member has an entry in it.
   const std::shared_ptr<SlotRing> next = publisher->next_ring();
   const bool follows = next && next != seat.ring;
@@ -364,7 +364,7 @@ Result<void> Attachment::on_detached(const link::Message& message) {
   const auto seat = std::find_if(seats_.begin(), seats_.end(), [&](const Seat& candidate) {
     return candidate.state == Seat::State::joined && candidate.generation() == detached.generation;
   });
-  if (!is_member() || seat == seats_.end()) return unexpected(kOperation, message.type);
+  if (!is_member() || seat == seats_.end()) return unexpected(kAttachSubscriber, message.type);
   const bool is_last = std::next(seat) == seats_.end();
   seat->ring->remove(*seat->entry);
   seats_.erase(seat);
@@ -392,7 +392,7 @@ Result<void> Attachment::on_bye(const link::Message& message) {
 }
 
 Result<void> Attachment::on_query(const link::Message& message) {
-  if (state_ != State::observing) return unexpected(kOperation, message.type);
+  if (state_ != State::observing) return unexpected(kAttachSubscriber, message.type);
   static_cast<void>(VRAMLINK_TRY(message.decode<wire::Query>()));
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
   if (!publisher) return Error(Code::peer_gone, "answer query");

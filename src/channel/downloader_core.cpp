@@ -16,7 +16,7 @@
 namespace vramlink::inline v0::channel {
 namespace {
 
-constexpr const char* kOperation = "download frame";
+constexpr const char* kDownloadFrame = "download frame";
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint32_t kWordStride = 8;  // a cache line for each word
 
@@ -78,25 +78,25 @@ Error DownloaderCore::no_buffer() const {
   const bool handed = std::any_of(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) {
     return buffer.state.load(std::memory_order_relaxed) != State::lost;
   });
-  if (handed || !failure_) return Error(Code::full, kOperation);
+  if (handed || !failure_) return Error(Code::full, kDownloadFrame);
   return *failure_;
 }
 
 Result<void> DownloaderCore::submit(Frame&& frame, StreamView stream) {
-  VRAMLINK_CHECK(os::require_not_forked(kOperation));
+  VRAMLINK_CHECK(os::require_not_forked(kDownloadFrame));
   const std::optional<std::uint32_t> index = idle_buffer();
   if (!index) return no_buffer();
   if (!frame.data()) {
-    return Error(Code::wrong_state, kOperation).because("the frame was released or moved");
+    return Error(Code::wrong_state, kDownloadFrame).because("the frame was released or moved");
   }
   if (queue_ && frame.size_bytes() > frame_bytes_max_) {
-    return Error(Code::invalid_argument, kOperation)
+    return Error(Code::invalid_argument, kDownloadFrame)
         .because("the frame is larger than the downloader's buffers")
         .remedy("open a downloader for the format's payload_bytes")
         .numbers(frame.size_bytes(), frame_bytes_max_);
   }
   if (frame.device() != backend_->device()) {
-    return Error(Code::invalid_argument, kOperation)
+    return Error(Code::invalid_argument, kDownloadFrame)
         .because("the frame is on " + to_string(frame.device()) + ", the downloader on " +
                  to_string(backend_->device()))
         .remedy("open a downloader on the device that the subscriber reads with");
@@ -176,12 +176,13 @@ bool DownloaderCore::is_copied(const Buffer& buffer, std::uint32_t index) const 
 
 Result<void> DownloaderCore::wait_copied(const Buffer& buffer, std::uint32_t index,
                                          Deadline deadline) const {
-  return wait_for_device(kOperation, *backend_, deadline, [&] { return is_copied(buffer, index); });
+  return wait_for_device(kDownloadFrame, *backend_, deadline,
+                         [&] { return is_copied(buffer, index); });
 }
 
 Result<HostFrame> DownloaderCore::next(Deadline deadline) {
-  VRAMLINK_CHECK(os::require_not_forked(kOperation));
-  if (submitted_count_ == 0) return Error(Code::empty, kOperation);
+  VRAMLINK_CHECK(os::require_not_forked(kDownloadFrame));
+  if (submitted_count_ == 0) return Error(Code::empty, kDownloadFrame);
   const std::uint32_t index = submitted_[submitted_first_];
   Buffer& buffer = buffers_[index];
   const Result<void> copied = wait_copied(buffer, index, deadline);
@@ -200,7 +201,7 @@ Result<HostFrame> DownloaderCore::next(Deadline deadline) {
     buffer.released.reset();
     if (aborted) {
       buffer.state.store(State::idle, std::memory_order_relaxed);
-      return Error(Code::aborted, kOperation);
+      return Error(Code::aborted, kDownloadFrame);
     }
   }
   const std::byte* const data = queue_ ? buffer.data : buffer.frame->data();
@@ -224,7 +225,7 @@ void DownloaderCore::fill(Subscriber& subscriber) {
 }
 
 Result<HostFrame> DownloaderCore::receive(Subscriber& subscriber, Deadline deadline) {
-  VRAMLINK_CHECK(os::require_not_forked(kOperation));
+  VRAMLINK_CHECK(os::require_not_forked(kDownloadFrame));
   if (submitted_count_ == 0 && !outcome_) {
     if (!idle_buffer()) return no_buffer();
     Frame frame = VRAMLINK_TRY(subscriber.receive(deadline));

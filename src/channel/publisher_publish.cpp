@@ -8,17 +8,12 @@
 #include "base/steps.hpp"
 #include "base/try.hpp"
 #include "channel/attachment.hpp"
+#include "channel/device_wait.hpp"
 #include "channel/publisher_core.hpp"
 #include "channel/slot_copies.hpp"
 #include "os/fork_guard.hpp"
 
 namespace vramlink::inline v0::channel {
-namespace {
-
-/// Work that is not complete after this long is reason to ask whether the device still works.
-constexpr std::chrono::milliseconds kOverdue{100};
-
-}  // namespace
 
 Result<void> PublisherCore::check_publish(const WritableFrame& frame, const FrameInfo& info) const {
   if (os::in_forked_child()) [[unlikely]] {

@@ -12,6 +12,7 @@
 #include "base/prefetch.hpp"
 #include "base/steps.hpp"
 #include "base/try.hpp"
+#include "channel/device_wait.hpp"
 #include "os/futex.hpp"
 #include "runtime/end_on_janitor.hpp"
 
@@ -26,9 +27,6 @@ namespace {
 
 /// Neither a publisher that is always faster nor a broken one may keep a look for ever.
 constexpr int kLooksMax = 64;
-
-/// Device work that has not got further in this time is reason to ask whether the device works.
-constexpr std::chrono::milliseconds kOverdue{100};
 
 }  // namespace
 

@@ -8,16 +8,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <limits>
 
 #include "base/try.hpp"
 #include "os/errno.hpp"
+#include "os/timespec.hpp"
 
 namespace vramlink::os {
 namespace {
 
 constexpr long kEpollPwait2Call = 441;  // the same on every architecture; Linux 5.11
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::int64_t kNsPerMs = 1'000'000;
 
 constinit std::atomic<bool> pwait2_missing{false};
@@ -32,10 +33,14 @@ Result<void> control(int epoll, int operation, int fd, std::uint32_t events, std
 
 /// epoll_wait() with nanoseconds from now, or with `forever`.
 long wait_once(int epoll, std::span<epoll_event> events, bool forever, std::int64_t left_ns) {
+  if (events.empty()) {  // the kernel's answer, which may not be asked for with a null pointer
+    errno = EINVAL;
+    return -1;
+  }
   const int count_max =
       static_cast<int>(std::min<std::size_t>(events.size(), std::numeric_limits<int>::max()));
   if (!pwait2_missing.load(std::memory_order_relaxed)) {
-    const timespec left{.tv_sec = left_ns / kNsPerSecond, .tv_nsec = left_ns % kNsPerSecond};
+    const timespec left = to_timespec(left_ns);
     const long count = ::syscall(kEpollPwait2Call, epoll, events.data(), count_max,
                                  forever ? nullptr : &left, nullptr, 0);
     // Sandboxes answer EPERM to calls they do not know.

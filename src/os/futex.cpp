@@ -13,13 +13,13 @@
 
 #include "base/assert.hpp"
 #include "os/threads.hpp"
+#include "os/timespec.hpp"
 
 namespace vramlink::os {
 namespace {
 
 constexpr long kFutexWaitvCall = 449;      // the same on every architecture
 constexpr std::uint32_t kFutex32Bits = 2;  // shared between processes: no FUTEX_PRIVATE_FLAG
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::chrono::milliseconds kNapWithoutWaitv{1};
 
 /// struct futex_waitv, which headers older than Linux 5.16 do not have.
@@ -33,11 +33,6 @@ static_assert(sizeof(KernelWaiter) == 24);
 
 enum class Support : std::uint8_t { not_asked, yes, no };
 constinit std::atomic<Support> wait_any_support{Support::not_asked};
-
-timespec to_timespec(Deadline deadline) noexcept {
-  const std::int64_t time_ns = std::max<std::int64_t>(deadline.time_ns(), 0);
-  return {.tv_sec = time_ns / kNsPerSecond, .tv_nsec = time_ns % kNsPerSecond};
-}
 
 Woken from_failure(int error_number) noexcept {
   switch (error_number) {
@@ -68,7 +63,7 @@ Woken nap_instead(std::span<const FutexWaiter> waiters, Deadline deadline) noexc
 
 Woken futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                  Deadline deadline) noexcept {
-  const timespec until = to_timespec(deadline);
+  const timespec until = to_timespec(deadline.time_ns());
   const long result =
       ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, expected,
                 deadline.is_never() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
@@ -103,7 +98,7 @@ Woken futex_wait_any(std::span<const FutexWaiter> waiters, Deadline deadline) no
                                        .flags = kFutex32Bits,
                                        .reserved = 0};
                  });
-  const timespec until = to_timespec(deadline);
+  const timespec until = to_timespec(deadline.time_ns());
   const long result =
       ::syscall(kFutexWaitvCall, kernel_waiters.data(), static_cast<unsigned>(waiters.size()), 0,
                 deadline.is_never() ? nullptr : &until, CLOCK_MONOTONIC);

@@ -21,7 +21,7 @@
 namespace vramlink::os {
 namespace {
 
-constexpr const char* kOperation = "lock name";
+constexpr const char* kLockName = "lock name";
 constexpr std::chrono::seconds kAcquireLimit{1};
 /// A lock that is held this long, and found held this often, belongs to somebody, also if it is not
 /// known to whom: a holder writes its text at once, and is_locked() lets go at once. Time alone
@@ -37,7 +37,7 @@ Result<UniqueFd> open_lock(const std::string& path, int flags) {
   }
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) == -1 || !S_ISREG(status.st_mode)) {
-    return Error(Code::corrupt, kOperation).about(path).because("it is not a regular file");
+    return Error(Code::corrupt, kLockName).about(path).because("it is not a regular file");
   }
   return fd;
 }
@@ -71,7 +71,7 @@ Result<UniqueFd> lock_directory(const std::string& path, Deadline deadline) {
   if (!fd) return from_errno("open").about(directory);
   while (!VRAMLINK_TRY(try_lock(fd.get(), LOCK_EX))) {
     if (deadline.has_passed()) {
-      return Error(Code::timed_out, kOperation)
+      return Error(Code::timed_out, kLockName)
           .about(directory)
           .because("another process keeps the directory locked");
     }
@@ -131,7 +131,7 @@ Result<void> replace_dead(const std::string& path, Deadline deadline) {
 
 Error owned_by(const LockFile::Owner& owner, const ProcessIdentity& self) {
   const std::int32_t pid = owner.identity.pid;
-  Error error = Error(Code::already_exists, kOperation)
+  Error error = Error(Code::already_exists, kLockName)
                     .about(owner.name)
                     .remedy("choose another name, or end that process");
   if (owner.identity.pid_namespace != self.pid_namespace) {
@@ -144,7 +144,7 @@ Error owned_by(const LockFile::Owner& owner, const ProcessIdentity& self) {
 }
 
 Error owned_by_unknown(const std::string& name) {
-  return Error(Code::already_exists, kOperation)
+  return Error(Code::already_exists, kLockName)
       .about(name)
       .because("another process holds its lock and has not written who it is");
 }
@@ -202,7 +202,7 @@ LockFile::~LockFile() { release(); }
 
 Result<LockFile> LockFile::acquire(const std::string& path, const std::string& name,
                                    const std::vector<std::string>& owned_paths) {
-  VRAMLINK_CHECK(require_not_forked(kOperation));
+  VRAMLINK_CHECK(require_not_forked(kLockName));
   const ProcessIdentity self = VRAMLINK_TRY(identify_self());
   const std::string text = VRAMLINK_TRY(format_lock_text({name, self}));
   AcquireLimits limits;
@@ -220,7 +220,7 @@ Result<LockFile> LockFile::acquire(const std::string& path, const std::string& n
       nap_until(Deadline::after(kRetryInterval));
     }
     if (limits.are_over()) {
-      return Error(Code::timed_out, kOperation)
+      return Error(Code::timed_out, kLockName)
           .about(path)
           .because("others keep replacing the file");
     }

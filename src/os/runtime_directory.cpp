@@ -17,7 +17,7 @@
 namespace vramlink::os {
 namespace {
 
-constexpr const char* kOperation = "find runtime directory";
+constexpr const char* kFindDirectory = "find runtime directory";
 constexpr const char* kRemedy =
     "set VRAMLINK_RUNTIME_DIR to a directory of your own that only you can write to";
 
@@ -48,13 +48,13 @@ DirectoryChoice choose(const std::string& chosen_by_caller) {
 
 Result<void> check_path(const std::string& path) {
   if (path.empty() || path.front() != '/' || path.find('\0') != std::string::npos) {
-    return Error(Code::invalid_argument, kOperation)
+    return Error(Code::invalid_argument, kFindDirectory)
         .about(path)
         .because("the path is not absolute")
         .remedy(kRemedy);
   }
   if (path.size() > kRuntimeDirectoryMaxBytes) {
-    return Error(Code::invalid_argument, kOperation)
+    return Error(Code::invalid_argument, kFindDirectory)
         .about(path)
         .because("the path has " + std::to_string(path.size()) + " bytes; sockets leave room for " +
                  std::to_string(kRuntimeDirectoryMaxBytes))
@@ -73,7 +73,7 @@ std::string octal(mode_t mode) {
 Result<void> check_directory(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd && (errno == ENOTDIR || errno == ELOOP)) {
-    return Error(Code::permission_denied, kOperation)
+    return Error(Code::permission_denied, kFindDirectory)
         .about(path)
         .because("it is not a directory, or a symbolic link to one")
         .remedy(kRemedy);
@@ -83,7 +83,7 @@ Result<void> check_directory(const std::string& path) {
   if (::fstat(fd.get(), &status) == -1) return from_errno("fstat").about(path);
   const bool others_may_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
   if (status.st_uid == ::geteuid() && !others_may_write) return {};
-  return Error(Code::permission_denied, kOperation)
+  return Error(Code::permission_denied, kFindDirectory)
       .about(path)
       .because("it belongs to uid " + std::to_string(status.st_uid) + " and has mode " +
                octal(status.st_mode) + ", expected uid " + std::to_string(::geteuid()) +

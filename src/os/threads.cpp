@@ -4,10 +4,11 @@
 #include <pthread.h>
 #include <time.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "os/timespec.hpp"
 
 namespace vramlink::os {
 
@@ -29,9 +30,7 @@ void name_this_thread(const char* name) noexcept {
 }
 
 void nap_until(Deadline deadline) noexcept {
-  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-  const std::int64_t time_ns = std::max<std::int64_t>(deadline.time_ns(), 0);
-  const timespec until{.tv_sec = time_ns / kNsPerSecond, .tv_nsec = time_ns % kNsPerSecond};
+  const timespec until = to_timespec(deadline.time_ns());
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
   }
 }

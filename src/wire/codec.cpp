@@ -15,14 +15,14 @@
 namespace vramlink::wire {
 namespace {
 
-constexpr const char* kOperation = "read message";
+constexpr const char* kReadMessage = "read message";
 
-Error corrupt(std::string_view field, std::string reason) {
-  return Error(Code::corrupt, kOperation).about(field).because(std::move(reason));
+Error corrupt_message(std::string_view field, std::string reason) {
+  return Error(Code::corrupt, kReadMessage).about(field).because(std::move(reason));
 }
 
 Error unequal(std::string_view field, std::uint64_t has, std::uint64_t wanted) {
-  return Error(Code::corrupt, kOperation)
+  return Error(Code::corrupt, kReadMessage)
       .about(field)
       .because("is " + std::to_string(has) + ", not " + std::to_string(wanted))
       .numbers(has, wanted);
@@ -30,21 +30,21 @@ Error unequal(std::string_view field, std::uint64_t has, std::uint64_t wanted) {
 
 Result<void> at_most(std::string_view field, std::uint64_t value, std::uint64_t most) {
   if (value > most)
-    return corrupt(field, std::to_string(value) + " is over " + std::to_string(most));
+    return corrupt_message(field, std::to_string(value) + " is over " + std::to_string(most));
   return {};
 }
 
 Result<void> in_range(std::string_view field, std::uint64_t value, std::uint64_t least,
                       std::uint64_t most) {
   if (value < least || value > most) {
-    return corrupt(field, std::to_string(value) + " is not in " + std::to_string(least) + ".." +
-                              std::to_string(most));
+    return corrupt_message(field, std::to_string(value) + " is not in " + std::to_string(least) +
+                                      ".." + std::to_string(most));
   }
   return {};
 }
 
 Result<void> is_zero(std::string_view field, std::uint64_t value) {
-  if (value != 0) return corrupt(field, "is not 0");
+  if (value != 0) return corrupt_message(field, "is not 0");
   return {};
 }
 
@@ -56,7 +56,7 @@ Result<void> known(std::string_view field, Enum value, Enum last) {
 
 Result<void> known_code(std::string_view field, std::uint32_t value) {
   if (value > 0xffff || name(static_cast<Code>(value)) == "unknown") {
-    return corrupt(field, std::to_string(value) + " is no code");
+    return corrupt_message(field, std::to_string(value) + " is no code");
   }
   return {};
 }
@@ -76,14 +76,16 @@ bool zero_from(const std::array<char, size>& text, std::size_t start) noexcept {
 }
 
 Result<void> check(const ProcessFacts& process) {
-  if (process.pid <= 0) return corrupt("pid", "is not positive");
+  if (process.pid <= 0) return corrupt_message("pid", "is not positive");
   return is_zero("process.reserved", process.reserved);
 }
 
 Result<void> check_name(const Hello& message) {
   VRAMLINK_CHECK(in_range("name_bytes", message.name_bytes, 1, kNameBytesMax));
-  if (!valid_channel_name(name_of(message))) return corrupt("name", "has forbidden characters");
-  if (!zero_from(message.name, message.name_bytes)) return corrupt("name", "goes on after its end");
+  if (!valid_channel_name(name_of(message)))
+    return corrupt_message("name", "has forbidden characters");
+  if (!zero_from(message.name, message.name_bytes))
+    return corrupt_message("name", "goes on after its end");
   return {};
 }
 
@@ -107,14 +109,14 @@ Result<void> check_payload(const Offer& message) {
   VRAMLINK_CHECK(in_range("payload_bytes", message.payload_bytes, 1, kPayloadBytesMax));
   const auto used = base::checked_multiply(message.slot_pitch, message.slot_count);
   if (message.slot_pitch == 0 || !used || *used > message.payload_bytes) {
-    return corrupt("slot_pitch", "is 0 or the slots do not fit payload_bytes");
+    return corrupt_message("slot_pitch", "is 0 or the slots do not fit payload_bytes");
   }
   return known("memory_kind", message.memory_kind, MemoryKind::device);
 }
 
 Result<void> check(const Offer& message) {
-  if (message.epoch == 0) return corrupt("epoch", "is 0");
-  if (message.generation == 0) return corrupt("generation", "is 0");
+  if (message.epoch == 0) return corrupt_message("epoch", "is 0");
+  if (message.generation == 0) return corrupt_message("generation", "is 0");
   if (message.broadcast_bytes != kBroadcastBytes) {
     return unequal("broadcast_bytes", message.broadcast_bytes, kBroadcastBytes);
   }
@@ -132,7 +134,7 @@ Result<void> check(const Offer& message) {
 }
 
 Result<void> check_generation(std::uint64_t generation) {
-  if (generation == 0) return corrupt("generation", "is 0");
+  if (generation == 0) return corrupt_message("generation", "is 0");
   return {};
 }
 
@@ -165,13 +167,14 @@ Result<void> check(const Failed& message) {
 
 Result<void> check(const Refused& message) {
   VRAMLINK_CHECK(known_code("code", message.code));
-  if (message.peer_pid < 0) return corrupt("peer_pid", "is negative");
+  if (message.peer_pid < 0) return corrupt_message("peer_pid", "is negative");
   const std::string_view text = until_zero(message.text);
-  if (text.size() == message.text.size()) return corrupt("text", "has no end");
+  if (text.size() == message.text.size()) return corrupt_message("text", "has no end");
   if (!std::all_of(text.begin(), text.end(), printable)) {
-    return corrupt("text", "is not printable ASCII");
+    return corrupt_message("text", "is not printable ASCII");
   }
-  if (!zero_from(message.text, text.size())) return corrupt("text", "goes on after its end");
+  if (!zero_from(message.text, text.size()))
+    return corrupt_message("text", "goes on after its end");
   return {};
 }
 
@@ -182,7 +185,7 @@ Result<void> check(const Query& message) {
 
 Result<void> check(const SubscriberStatus& entry) {
   // 0: the publisher does not see it from its pid namespace.
-  if (entry.pid < 0) return corrupt("subscribers.pid", "is negative");
+  if (entry.pid < 0) return corrupt_message("subscribers.pid", "is negative");
   VRAMLINK_CHECK(at_most("subscribers.depth", entry.depth, kQueueDepthMax));
   VRAMLINK_CHECK(at_most("subscribers.held", entry.held, kSlotCountMax));
   return is_zero("subscribers.flags",
@@ -231,11 +234,11 @@ void fill_header(MessageHeader& header, MessageType type, std::size_t size_bytes
 
 Result<MessageHeader> decode_header(std::span<const std::byte> bytes, std::size_t fds_received) {
   MessageHeader header{};
-  if (bytes.size() < sizeof(header)) return corrupt("size", "shorter than a header");
+  if (bytes.size() < sizeof(header)) return corrupt_message("size", "shorter than a header");
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kMessageMagic) return corrupt("magic", "not a vramlink message");
+  if (header.magic != kMessageMagic) return corrupt_message("magic", "not a vramlink message");
   if (header.wire != kWireVersion) {
-    return Error(Code::incompatible, kOperation)
+    return Error(Code::incompatible, kReadMessage)
         .about("wire")
         .because("the peer speaks wire version " + std::to_string(header.wire) + ", this process " +
                  std::to_string(kWireVersion))
@@ -243,7 +246,8 @@ Result<MessageHeader> decode_header(std::span<const std::byte> bytes, std::size_
         .numbers(header.wire, kWireVersion);
   }
   if (!known_type(header.type)) {
-    return corrupt("type", std::to_string(static_cast<unsigned>(header.type)) + " is no message");
+    return corrupt_message("type",
+                           std::to_string(static_cast<unsigned>(header.type)) + " is no message");
   }
   if (header.size_bytes != bytes.size())
     return unequal("size_bytes", header.size_bytes, bytes.size());
@@ -258,7 +262,8 @@ Result<M> decode(std::span<const std::byte> bytes, std::size_t fds_received) {
   using Traits = MessageTraits<M>;
   const MessageHeader header = VRAMLINK_TRY(decode_header(bytes, fds_received));
   if (header.type != Traits::kType) {
-    return corrupt("type", std::string(name(header.type)) + " came instead of " + Traits::kName);
+    return corrupt_message("type",
+                           std::string(name(header.type)) + " came instead of " + Traits::kName);
   }
   if (bytes.size() != sizeof(M)) return unequal("size_bytes", bytes.size(), sizeof(M));
   M message{};

@@ -46,7 +46,7 @@ static_assert(offsetof(FormatBlock, planes) == 192);
 static_assert(offsetof(FormatBlock, reserved_320) == 320);
 static_assert(std::has_unique_object_representations_v<FormatBlock>);
 
-Error corrupt(std::string_view field, std::string reason) {
+Error corrupt_format(std::string_view field, std::string reason) {
   return Error(Code::corrupt, "read format").about(field).because(std::move(reason));
 }
 
@@ -84,7 +84,7 @@ Result<Format> decode_format(std::span<const std::byte, kFormatBlockBytes> block
   FormatBlock bytes{};
   std::memcpy(&bytes, block.data(), sizeof(bytes));
   if (bytes.reserved_7 != 0 || !all_zero(bytes.reserved_48) || !all_zero(bytes.reserved_320)) {
-    return corrupt("reserved", "is not 0");
+    return corrupt_format("reserved", "is not 0");
   }
   Format format;
   format.dtype = static_cast<DType>(bytes.dtype);
@@ -108,9 +108,10 @@ Result<Format> decode_format(std::span<const std::byte, kFormatBlockBytes> block
   }
   if (const auto valid = validate(format); !valid) {
     // The same finding, but here the peer is to blame, not the caller.
-    return corrupt(valid.error().facts()->subject, valid.error().facts()->reason);
+    return corrupt_format(valid.error().facts()->subject, valid.error().facts()->reason);
   }
-  if (format.payload_bytes > kPayloadBytesMax) return corrupt("payload_bytes", "over the limit");
+  if (format.payload_bytes > kPayloadBytesMax)
+    return corrupt_format("payload_bytes", "over the limit");
   return format;
 }
 

@@ -16,10 +16,10 @@
 namespace vramlink::wire {
 namespace {
 
-constexpr const char* kOperation = "read segment";
+constexpr const char* kReadSegment = "read segment";
 
-Error corrupt(std::string_view field, std::string reason) {
-  return Error(Code::corrupt, kOperation).about(field).because(std::move(reason));
+Error corrupt_segment(std::string_view field, std::string reason) {
+  return Error(Code::corrupt, kReadSegment).about(field).because(std::move(reason));
 }
 
 // One load that the compiler neither repeats nor splits: the peer may be writing.
@@ -30,9 +30,10 @@ T load_once(const T& field) noexcept {
 
 Result<void> check_head(std::string_view segment, std::uint32_t magic, std::uint32_t wanted_magic,
                         std::uint32_t wire) {
-  if (magic != wanted_magic) return corrupt("magic", "not a " + std::string(segment) + " segment");
+  if (magic != wanted_magic)
+    return corrupt_segment("magic", "not a " + std::string(segment) + " segment");
   if (wire != kWireVersion) {
-    return Error(Code::incompatible, kOperation)
+    return Error(Code::incompatible, kReadSegment)
         .about("wire")
         .because("the peer speaks wire version " + std::to_string(wire) + ", this process " +
                  std::to_string(kWireVersion))
@@ -44,7 +45,7 @@ Result<void> check_head(std::string_view segment, std::uint32_t magic, std::uint
 
 Result<void> check_size(std::size_t mapped, std::size_t wanted) {
   if (mapped != wanted) {
-    return Error(Code::corrupt, kOperation)
+    return Error(Code::corrupt, kReadSegment)
         .about("size")
         .because("the segment has " + std::to_string(mapped) + " bytes, not " +
                  std::to_string(wanted))
@@ -54,8 +55,8 @@ Result<void> check_size(std::size_t mapped, std::size_t wanted) {
 }
 
 Result<void> check_lives(std::uint64_t epoch, std::uint64_t generation) {
-  if (epoch == 0) return corrupt("epoch", "is 0");
-  if (generation == 0) return corrupt("generation", "is 0");
+  if (epoch == 0) return corrupt_segment("epoch", "is 0");
+  if (generation == 0) return corrupt_segment("generation", "is 0");
   return {};
 }
 
@@ -76,8 +77,9 @@ Result<BroadcastFacts> check_broadcast(const std::byte* base, std::size_t size_b
   const Broadcast& segment = broadcast_at(base);
   VRAMLINK_CHECK(
       check_head("broadcast", load_once(segment.magic), kBroadcastMagic, load_once(segment.wire)));
-  if (load_once(segment.bytes) != kBroadcastBytes) return corrupt("bytes", "not the size it has");
-  if (load_once(segment.reserved) != 0) return corrupt("reserved", "is not 0");
+  if (load_once(segment.bytes) != kBroadcastBytes)
+    return corrupt_segment("bytes", "not the size it has");
+  if (load_once(segment.reserved) != 0) return corrupt_segment("reserved", "is not 0");
 
   BroadcastFacts facts;
   facts.epoch = load_once(segment.epoch);
@@ -85,23 +87,23 @@ Result<BroadcastFacts> check_broadcast(const std::byte* base, std::size_t size_b
   VRAMLINK_CHECK(check_lives(facts.epoch, facts.generation));
   facts.slot_count = load_once(segment.slot_count);
   if (facts.slot_count < kSlotCountMin || facts.slot_count > kSlotCountMax) {
-    return corrupt("slot_count", std::to_string(facts.slot_count) + " is not in 2..64");
+    return corrupt_segment("slot_count", std::to_string(facts.slot_count) + " is not in 2..64");
   }
   facts.slot_pitch = load_once(segment.slot_pitch);
   const auto payload_bytes = base::checked_multiply(facts.slot_pitch, facts.slot_count);
   if (facts.slot_pitch == 0 || !payload_bytes || *payload_bytes > kPayloadBytesMax) {
-    return corrupt("slot_pitch", "the slots together are empty or over the limit");
+    return corrupt_segment("slot_pitch", "the slots together are empty or over the limit");
   }
   if (facts.slot_pitch % kSlotPitchUnitBytes != 0) {
-    return corrupt("slot_pitch", "is not a multiple of 4096");
+    return corrupt_segment("slot_pitch", "is not a multiple of 4096");
   }
   facts.first_sequence = load_once(segment.first_sequence);
   if (facts.first_sequence == 0 || facts.first_sequence >= kSequenceEnd) {
-    return corrupt("first_sequence", "is 0 or over the limit");
+    return corrupt_segment("first_sequence", "is 0 or over the limit");
   }
   facts.format = VRAMLINK_TRY(read_format(segment));
   if (facts.format.payload_bytes > facts.slot_pitch) {
-    return corrupt("payload_bytes", "more than slot_pitch");
+    return corrupt_segment("payload_bytes", "more than slot_pitch");
   }
   return facts;
 }
@@ -112,7 +114,8 @@ Result<PrivateFacts> check_private(const std::byte* base, std::size_t size_bytes
   const Private& segment = private_at(base);
   VRAMLINK_CHECK(
       check_head("private", load_once(segment.magic), kPrivateMagic, load_once(segment.wire)));
-  if (load_once(segment.bytes) != kPrivateBytes) return corrupt("bytes", "not the size it has");
+  if (load_once(segment.bytes) != kPrivateBytes)
+    return corrupt_segment("bytes", "not the size it has");
 
   PrivateFacts facts;
   facts.epoch = load_once(segment.epoch);
@@ -120,15 +123,15 @@ Result<PrivateFacts> check_private(const std::byte* base, std::size_t size_bytes
   VRAMLINK_CHECK(check_lives(facts.epoch, facts.generation));
   facts.first_ticket = load_once(segment.first_ticket);
   if (facts.first_ticket == 0 || facts.first_ticket >= kTicketEnd) {
-    return corrupt("first_ticket", "is 0 or over the limit");
+    return corrupt_segment("first_ticket", "is 0 or over the limit");
   }
   facts.max_held = load_once(segment.max_held);
   if (facts.max_held == 0 || facts.max_held > kMaxHeldMax) {
-    return corrupt("max_held", std::to_string(facts.max_held) + " is not in 1..64");
+    return corrupt_segment("max_held", std::to_string(facts.max_held) + " is not in 1..64");
   }
   facts.depth = load_once(segment.depth);
   if (facts.depth > kQueueDepthMax) {
-    return corrupt("depth", std::to_string(facts.depth) + " is more than 63");
+    return corrupt_segment("depth", std::to_string(facts.depth) + " is more than 63");
   }
   return facts;
 }

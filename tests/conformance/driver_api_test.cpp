@@ -68,6 +68,14 @@ template <>
 inline constexpr bool kSame<simcuda::FunctionTag, CUfunc_st> = true;
 template <>
 inline constexpr bool kSame<simcuda::MemsetNodeParameters, CUDA_MEMSET_NODE_PARAMS_v1> = true;
+template <>
+inline constexpr bool kSame<simcuda::IpcMemoryHandle, CUipcMemHandle_v1> = true;
+template <>
+inline constexpr bool kSame<simcuda::IpcEventHandle, CUipcEventHandle_v1> = true;
+template <>
+inline constexpr bool kSame<cuda_api::IpcMemoryHandle, CUipcMemHandle_v1> = true;
+template <>
+inline constexpr bool kSame<cuda_api::IpcEventHandle, CUipcEventHandle_v1> = true;
 VRAMLINK_STANDS_FOR(Uuid, CUuuid)
 VRAMLINK_STANDS_FOR(DeviceAttribute, CUdevice_attribute)
 VRAMLINK_STANDS_FOR(MemoryType, CUmemorytype)
@@ -209,6 +217,10 @@ VRAMLINK_SAME_FILL(value, value)
 VRAMLINK_SAME_FILL(element_bytes, elementSize)
 VRAMLINK_SAME_FILL(width, width)
 VRAMLINK_SAME_FILL(height, height)
+static_assert(sizeof(simcuda::IpcMemoryHandle) == sizeof(CUipcMemHandle_v1));
+static_assert(sizeof(simcuda::IpcEventHandle) == sizeof(CUipcEventHandle_v1));
+static_assert(sizeof(cuda_api::IpcMemoryHandle) == sizeof(CUipcMemHandle_v1));
+static_assert(sizeof(cuda_api::IpcEventHandle) == sizeof(CUipcEventHandle_v1));
 
 // Values.
 #define VRAMLINK_SAME_VALUE(ours, theirs) \
@@ -324,6 +336,11 @@ VRAMLINK_SAME_VALUE(PointerAttribute::host_pointer, CU_POINTER_ATTRIBUTE_HOST_PO
 VRAMLINK_SAME_VALUE(PointerAttribute::buffer_id, CU_POINTER_ATTRIBUTE_BUFFER_ID)
 VRAMLINK_SAME_VALUE(PointerAttribute::is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED)
 VRAMLINK_SAME_VALUE(PointerAttribute::device_ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+VRAMLINK_SAME_VALUE(PointerAttribute::is_legacy_ipc_capable,
+                    CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)
+VRAMLINK_SAME_VALUE(PointerAttribute::allowed_handle_types,
+                    CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES)
+VRAMLINK_SAME_VALUE(PointerAttribute::mempool_handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE)
 VRAMLINK_SAME_VALUE(PointerAttribute::range_start_address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
 VRAMLINK_SAME_VALUE(PointerAttribute::range_size, CU_POINTER_ATTRIBUTE_RANGE_SIZE)
 VRAMLINK_SAME_VALUE(PointerAttribute::mapped, CU_POINTER_ATTRIBUTE_MAPPED)
@@ -357,6 +374,10 @@ VRAMLINK_SAME_VALUE(MemOpType::write_value_64, CU_STREAM_MEM_OP_WRITE_VALUE_64)
 
 static_assert(cuda_api::kManagedGlobal == CU_MEM_ATTACH_GLOBAL);
 static_assert(cuda_api::kHostPortable == CU_MEMHOSTALLOC_PORTABLE);
+static_assert(cuda_api::kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+static_assert(cuda_api::kEventInterprocess == CU_EVENT_INTERPROCESS);
+static_assert(simcuda::kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+static_assert(simcuda::kEventInterprocess == CU_EVENT_INTERPROCESS);
 
 TEST(DriverApi, SpecialStreamsAreThoseOfTheHeader) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(CU_STREAM_LEGACY), api::kStreamLegacy);

@@ -2,76 +2,16 @@
 // silently", "Memory outlives its owner", "A read-only import is enforced by hardware" and "The
 // driver is found when it is needed" of docs/cuda_notes.md. A fault ends a driver for its whole
 // process, so each happens in a child, which must be forked before this process uses a driver.
-#include <sys/mman.h>
-
-#include <array>
-#include <csignal>
-
-#include "conformance/driver_fixture.hpp"
-#include "os/socket.hpp"
-#include "support/child_process.hpp"
+#include "conformance/driver_processes.hpp"
 
 namespace vramlink::test {
 namespace {
 
 using cuda_api::Status;
 
-constexpr std::uint64_t kBytes = 8192;
-
-std::vector<std::byte> bytes_of(int value) {
-  return std::vector<std::byte>(kBytes, static_cast<std::byte>(value));
-}
-cuda_api::DevicePointer pointer(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address);
-}
-std::unique_ptr<backend::Backend> make_backend() {
-  return std::move(cuda::find_devices().value().backends.at(0));
-}
-/// Waits for a message of the socket, and returns its descriptor.
-os::UniqueFd receive_fd(const os::Socket& socket) {
-  std::array<std::byte, 8> buffer{};
-  for (;;) {
-    auto received = socket.receive(buffer);
-    if (received) return std::move(received->fds.at(0));
-    if (!received.failed_with(Code::empty)) {
-      ADD_FAILURE() << to_string(received.error());
-      return {};
-    }
-    std::this_thread::yield();
-  }
-}
-void send_fd(const os::Socket& socket, int fd) {
-  const std::array<std::byte, 1> message{};
-  EXPECT_TRUE(socket.send(message, {&fd, 1}));
-}
-
-/// Looks for no leaks: the first use of a driver comes inside a test, and what it opens stays open.
-class DriverFaults : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (RawCuda::own().contexts != 0) {
-      GTEST_SKIP() << "the child would have no driver: run it alone, as ctest does";
-    }
-  }
-  static bool faults_are_kept_apart() {
-    int mps = 0;
-    const RawCuda& raw = *RawCuda::get();
-    const Status status = raw.driver().device_get_attribute(
-        &mps, cuda_api::DeviceAttribute::mps_enabled, raw.devices()[0]);
-    return status != Status::success || mps == 0;
-  }
-  /// Whether the GPU of this process does what it is asked for.
-  static void expect_health() {
-    RawCuda& raw = *RawCuda::get();
-    std::byte* const memory = raw.allocate(kBytes);
-    raw.write(memory, bytes_of(9));
-    EXPECT_EQ(raw.read(memory, kBytes), bytes_of(9));
-    raw.free(memory);
-  }
-};
+class DriverFaults : public DriverProcesses {};
 
 TEST_F(DriverFaults, WorkBehindOneIsTakenAndNeverDone) {
-  constexpr int kNoGpu = 77;
   ChildProcess child([](const ChildLink&) {
     if (RawCuda::get() == nullptr) return kNoGpu;
     RawCuda& raw = *RawCuda::get();
@@ -195,7 +135,6 @@ TEST_F(DriverFaults, AWriteToAnImportForReadingHarmsItsWriterAlone) {
 }
 
 TEST_F(DriverFaults, MemoryIsImportedAfterItsOwnersDeath) {
-  constexpr std::uint8_t kNoGpu = 2;
   const auto [ours, theirs] = os::Socket::pair().value();
   ChildProcess child([&socket = theirs](const ChildLink& link) -> int {
     if (RawCuda::get() == nullptr) {

@@ -1,4 +1,4 @@
-// Memory of pools on its way to another process, as the driver has it: two traps that whoever
+// Memory of pools on its way to another process, as the driver has it: traps that whoever
 // shares such memory must know of. Each process is a child, since one of them is to die.
 #include <gtest/gtest.h>
 
@@ -127,6 +127,22 @@ TEST_F(DriverPools, APointerIsExportedOnlyAfterItsPool) {
     raw.expect(raw.mem_pool_export(&fd, pool, kFd, 0));
     EXPECT_EQ(raw.mem_pool_export_pointer(&data, address), Status::success);
     const os::UniqueFd owned(fd);
+    raw.expect(raw.mem_free_async(address, stream(raw)));
+    raw.finish(raw.stream());
+    raw.expect(raw.mem_pool_destroy(pool));
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(DriverPools, MemoryOfAPoolHasNoPlainHandle) {
+  ChildProcess child([](const ChildLink&) {
+    RawCuda& raw = *RawCuda::get();
+    const cuda_api::MemoryPoolHandle pool = make_pool(raw);
+    cuda_api::DevicePointer address = 0;
+    raw.expect(raw.mem_alloc_from_pool_async(&address, kMiB, pool, stream(raw)));
+    cuda_api::IpcMemoryHandle handle{};
+    EXPECT_EQ(raw.ipc_get_mem_handle(&handle, address), Status::invalid_value);
     raw.expect(raw.mem_free_async(address, stream(raw)));
     raw.finish(raw.stream());
     raw.expect(raw.mem_pool_destroy(pool));

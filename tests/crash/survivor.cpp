@@ -8,6 +8,7 @@
 
 #include "os/threads.hpp"
 #include "support/frame_pattern.hpp"
+#include "support/raw_cuda.hpp"
 #include "support/sanitized.hpp"
 #include "support/test_device.hpp"
 #include "victims.hpp"
@@ -65,9 +66,7 @@ std::uint64_t seed() {
 }
 
 bool counts_device_bytes() {
-  if (TestDevice::is_host() || *TestDevice::why_not() != '\0') return false;
-  const char* const shared = std::getenv("VRAMLINK_TEST_GPU_SHARED");
-  return TestDevice::is_stand_in() || shared == nullptr || std::string_view(shared) != "1";
+  return !TestDevice::is_host() && *TestDevice::why_not() == '\0' && !RawCuda::is_shared();
 }
 
 CrashTest::CrashTest() : threads_before_(thread_count()) {

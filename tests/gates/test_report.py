@@ -21,6 +21,15 @@ FAILED = ("fail", '<failure message="Failed"/>')
 NOT_BUILT = ("notrun", '<skipped message="Unable to find executable"/>')
 
 
+SHARD = """<testsuites><testsuite name="A">
+<testcase name="b" status="run" result="completed" time="1" classname="A"/>
+<testcase name="c" status="run" result="skipped" time="1" classname="A">
+<skipped message="a.cpp:7&#x0A;this machine has no GPU"/></testcase>{more}
+</testsuite></testsuites>"""
+FAILED_IN_SHARD = """<testcase name="d" status="run" result="completed" time="1" classname="A">
+<failure message="a.cpp:9&#x0A;it broke" type=""/></testcase>"""
+
+
 class Report(GateCase):
     def stages(self, outcome, *more, stage="passed"):
         status, inner = outcome
@@ -62,6 +71,25 @@ class Report(GateCase):
     def test_stage_that_failed_without_a_failed_test(self):
         self.stages(SKIPPED, stage="failed")
         self.last_line("1 passed, 1 failed, 1 skipped")
+
+    def test_one_test_that_stands_for_many(self):
+        self.stages(SKIPPED)
+        self.write("dev tests.gtest/unit.A.b.xml", SHARD.format(more=""))
+        self.assertIn("dev tests: unit.A.b: A.c",
+                      self.last_line("1 passed, 0 failed, 2 skipped", "unit"))
+
+    def test_failure_of_one_of_many(self):
+        self.stages(FAILED, stage="failed")
+        self.write("dev tests.gtest/unit.A.c.xml", SHARD.format(more=FAILED_IN_SHARD))
+        self.assertIn("dev tests: unit.A.c: A.d: it broke",
+                      self.last_line("2 passed, 1 failed, 1 skipped"))
+
+    def test_many_that_passed_in_a_program_that_failed(self):
+        """It leaked, for one."""
+        self.stages(FAILED, stage="failed")
+        self.write("dev tests.gtest/unit.A.c.xml", SHARD.format(more=""))
+        self.assertIn("dev tests: unit.A.c: Failed",
+                      self.last_line("2 passed, 1 failed, 1 skipped"))
 
     def test_label_that_ran_nothing(self):
         self.stages(SKIPPED)

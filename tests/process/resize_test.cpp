@@ -199,7 +199,7 @@ TEST_P(ResizeProcessTest, PublishingGoesOnInOtherThreadsMeanwhile) {
       open_publisher(runtime, {.slot_count = 8, .when_full = WhenFull::block}, 100);
   peer->wait_ready();
   std::atomic<bool> done{false};
-  std::uint64_t published = 0;
+  std::atomic<std::uint64_t> published{0};
   std::thread other([&] {
     for (std::uint64_t number = 1; !done; ++number) {
       const Result<Receipt> receipt = publish_number(publisher, number, kForever);
@@ -209,7 +209,9 @@ TEST_P(ResizeProcessTest, PublishingGoesOnInOtherThreadsMeanwhile) {
     }
   });
   for (std::uint64_t i = 0; i < 8; ++i) {
-    ASSERT_TRUE(publisher.resize(Format::bytes(200 + i).value(), soon()));
+    const std::uint64_t before = published;
+    while (published == before) std::this_thread::yield();  // each generation gets a frame
+    EXPECT_TRUE(publisher.resize(Format::bytes(200 + i).value(), soon()));
   }
   done = true;
   other.join();

@@ -131,7 +131,8 @@ Status cuMemFree_v2(api::DevicePointer address) {
         const auto find = [&]() -> Range* {
           Range* range = find_range_at(address, RangeKind::device);
           if (range == nullptr) range = find_range_at(address, RangeKind::managed);
-          return range != nullptr && range->context != kNoRange ? range : nullptr;
+          const bool is_ours = range != nullptr && range->context != kNoRange && !range->is_import;
+          return is_ours ? range : nullptr;
         };
         Range* range = find();
         if (range == nullptr) return Status::invalid_value;

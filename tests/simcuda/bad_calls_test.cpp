@@ -93,6 +93,8 @@ TEST_F(BadCalls, WorkNeedsACurrentContext) {
   unsigned flags = 0;
   api::MemOp write{api::MemOpType::write_value_64, word, 1, 0, 0, 0};
   Module module = nullptr;
+  IpcMemoryHandle memory_handle{};
+  const IpcEventHandle event_handle{};
   // Good arguments, in a thread without a context.
   const std::vector<BadCall> calls{
       BAD(cuCtxPopCurrent_v2, invalid_context, nullptr),
@@ -115,6 +117,12 @@ TEST_F(BadCalls, WorkNeedsACurrentContext) {
       BAD(cuEventCreate, invalid_context, &event, 0),
       BAD(cuMemcpyAsync, invalid_context, word, word, 8, device.stream),
       BAD(cuMemsetD8Async, invalid_context, word, 1, 8, device.stream),
+      BAD(cuIpcGetMemHandle, invalid_context, &memory_handle, word),
+      BAD(cuIpcOpenMemHandle_v2, invalid_context, &address, memory_handle, kIpcLazyPeerAccess),
+      BAD(cuIpcCloseMemHandle, invalid_context, word),
+      BAD(cuIpcOpenEventHandle, invalid_context, &event, event_handle),
+      BAD(
+          cuLaunchHostFunc, invalid_context, device.stream, [](void*) {}, nullptr),
       BAD(cuModuleLoadData, invalid_context, &module, ".version 8.0 .target sm_70"),
   };
   std::thread([&] { expect_all_fail(calls); }).join();
@@ -172,6 +180,8 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
   PoolPointer pool_pointer{};
   auto access_flags = api::AccessFlags::none;
   api::Location any_location = location;
+  IpcMemoryHandle memory_handle{};
+  IpcEventHandle event_handle{};
   api::PointerAttribute attribute = api::PointerAttribute::memory_type;
   void* value = &number;
   const api::DevicePointer word = page.address(0);
@@ -304,6 +314,12 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
       BAD(cuGraphExecEventWaitNodeSetEvent, invalid_value, no_exec, no_node, no_event),
       BAD(cuGraphUpload, invalid_value, no_exec, device.stream),
       BAD(cuGraphLaunch, invalid_value, no_exec, device.stream),
+      BAD(cuIpcGetMemHandle, invalid_value, &memory_handle, kNowhere),
+      BAD(cuIpcOpenMemHandle_v2, invalid_value, &address, memory_handle, kIpcLazyPeerAccess),
+      BAD(cuIpcCloseMemHandle, invalid_value, kNowhere),
+      BAD(cuIpcGetEventHandle, invalid_handle, &event_handle, no_event),
+      BAD(cuIpcOpenEventHandle, invalid_value, &event, event_handle),
+      BAD(cuLaunchHostFunc, invalid_value, device.stream, nullptr, nullptr),
       BAD(cuModuleLoadData, invalid_ptx, &module, "no PTX"),
       BAD(cuModuleUnload, invalid_handle, no_module),
       BAD(cuModuleGetFunction, invalid_handle, &kernel, no_module, "fill"),

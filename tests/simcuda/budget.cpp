@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +31,8 @@ using Word = std::atomic<std::uint64_t>;
 
 int account_fd = -1;
 Word* words = nullptr;
+std::array<char, PATH_MAX> folder_path{};
+unsigned file_mode = 0600;
 /// How often this process holds each entry: imports of one memory share the lock.
 std::array<std::uint32_t, kEntryMax> held{};
 
@@ -53,6 +56,13 @@ void open_account_file() noexcept {
   std::snprintf(path.data(), path.size(), "%s/account", folder);
   const int fd = ::open(path.data(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) give_up(path.data(), "open");
+  // Who may use the folder may use the account.
+  struct stat status {};
+  if (::realpath(folder, folder_path.data()) == nullptr || ::stat(folder, &status) != 0) {
+    give_up(folder, "find");
+  }
+  file_mode = 0600 | (status.st_mode & 0066);
+  (void)!::fchmod(fd, file_mode);  // another user's has the mode already
   // Growing it twice does no harm.
   if (::ftruncate(fd, kEntryMax * sizeof(Word)) != 0) give_up(path.data(), "size");
   const long mapping =
@@ -61,6 +71,9 @@ void open_account_file() noexcept {
   account_fd = fd;
   words = reinterpret_cast<Word*>(mapping);
 }
+
+const char* account_folder() noexcept { return folder_path.data(); }
+unsigned account_file_mode() noexcept { return file_mode; }
 
 namespace {
 

@@ -22,6 +22,10 @@ struct AccountEntry {
 
 /// In cuInit. Ends the process if the folder cannot be used, and says so.
 void open_account_file() noexcept;
+/// The folder of the account, by its whole path.
+const char* account_folder() noexcept;
+/// The mode of a file in it that all who may use the folder share.
+unsigned account_file_mode() noexcept;
 /// Bytes that living processes hold on a device of the host.
 std::uint64_t bytes_held(int device_number) noexcept;
 /// A new entry that this process holds; false without room for it: under `limit_bytes` on the

@@ -10,6 +10,7 @@
 #include "devices.hpp"
 #include "driver.hpp"
 #include "faults.hpp"
+#include "host_functions.hpp"
 #include "pools.hpp"
 #include "profiles.hpp"
 
@@ -87,6 +88,7 @@ Call::Call(FunctionId function, Needs needs) noexcept : function_(function), nee
 
 Status Call::begin() noexcept {
   counts[static_cast<std::size_t>(function_)].fetch_add(1);
+  if (needs_ != Needs::nothing && is_in_host_function()) return Status::not_permitted;
   // A fork of a process with a driver has none and cannot get one; its copy of the lock may be
   // held.
   const Process process = this_process();

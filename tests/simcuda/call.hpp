@@ -125,6 +125,9 @@ struct TextOut {
   const char* text;
 };
 
+/// The bytes of a handle for another process.
+void show_value(Call& call, const IpcMemoryHandle& handle) noexcept;
+void show_value(Call& call, const IpcEventHandle& handle) noexcept;
 void show_value(Call& call, const char* text) noexcept;
 void show_value(Call& call, Words words) noexcept;
 void show_value(Call& call, Accesses accesses) noexcept;
@@ -141,6 +144,8 @@ void show_value(Call& call, const api::BatchMemOpNodeParameters* batch) noexcept
 
 // What stands behind "->".
 void show_given(Call& call, AttributeValues values) noexcept;
+void show_given(Call& call, Out<IpcMemoryHandle> handle) noexcept;
+void show_given(Call& call, Out<IpcEventHandle> handle) noexcept;
 void show_given(Call& call, TextOut text) noexcept;
 void show_given(Call& call, PoolValue value) noexcept;
 void show_given(Call& call, Out<api::Uuid> uuid) noexcept;

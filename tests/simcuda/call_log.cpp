@@ -91,10 +91,12 @@ void show_attribute(Call& call, api::PointerAttribute attribute, const void* val
   }
   switch (attribute) {
     case Attribute::is_managed:
+    case Attribute::is_legacy_ipc_capable:
     case Attribute::mapped:
       return call.show(std::uint64_t{as(static_cast<unsigned char>(0))});
     case Attribute::device_ordinal:
     case Attribute::memory_type:
+    case Attribute::allowed_handle_types:
     case Attribute::access_flags:
       return call.show(std::int64_t{as(0)});
     case Attribute::buffer_id:
@@ -105,12 +107,29 @@ void show_attribute(Call& call, api::PointerAttribute attribute, const void* val
     case Attribute::device_pointer:
     case Attribute::host_pointer:
     case Attribute::range_start_address:
+    case Attribute::mempool_handle:
     case Attribute::mapping_base_address:
       return call.show(reinterpret_cast<const void*>(as(std::uintptr_t{0})));
   }
 }
 
+void show_bytes(Call& call, const char (&bytes)[64]) noexcept {
+  std::array<char, 2 * sizeof bytes + 1> text{};
+  for (std::size_t i = 0; i < sizeof bytes; ++i) {
+    std::snprintf(text.data() + 2 * i, 3, "%02x", static_cast<unsigned char>(bytes[i]));
+  }
+  call.show_text(" ");
+  call.show_text(text.data());
+}
+
 }  // namespace
+
+void show_value(Call& call, const IpcMemoryHandle& handle) noexcept {
+  show_bytes(call, handle.reserved);
+}
+void show_value(Call& call, const IpcEventHandle& handle) noexcept {
+  show_bytes(call, handle.reserved);
+}
 
 void show_value(Call& call, const char* text) noexcept {
   if (text == nullptr) return call.show(static_cast<const void*>(nullptr));
@@ -228,6 +247,15 @@ void show_given(Call& call, AttributeValues values) noexcept {
   for (std::size_t i = 0; i < values.count && i < kItemsShown; ++i) {
     show_attribute(call, values.attributes[i], values.values[i]);
   }
+}
+
+void show_given(Call& call, Out<IpcMemoryHandle> handle) noexcept {
+  call.show_text(" ->");
+  show_value(call, *handle.pointer);
+}
+void show_given(Call& call, Out<IpcEventHandle> handle) noexcept {
+  call.show_text(" ->");
+  show_value(call, *handle.pointer);
 }
 
 void show_given(Call& call, TextOut text) noexcept {

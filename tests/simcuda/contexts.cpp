@@ -5,6 +5,7 @@
 #include "devices.hpp"
 #include "driver.hpp"
 #include "graphs.hpp"
+#include "ipc_events.hpp"
 #include "modules.hpp"
 #include "ranges.hpp"
 #include "streams.hpp"
@@ -88,7 +89,7 @@ void destroy_context(Context& context) noexcept {
     driver.streams.remove(&stream);
   });
   driver.events.for_each([&](Event& event) {
-    if (event.context == index) driver.events.remove(&event);
+    if (event.context == index) drop_event(event);
   });
   remove_modules_of(index);
   remove_ranges_of(index);

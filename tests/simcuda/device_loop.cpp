@@ -1,13 +1,15 @@
 // The device process: performs what is in the queues of all streams of one client. It is alone in
-// its thread group, has no descriptors, and uses nothing that belongs to a thread of the client: no
-// libc, no thread-local variable, no lock. See device_process.hpp for its life.
+// its thread group, has none of the client's descriptors, and uses nothing that belongs to a thread
+// of the client: no libc, no thread-local variable, no lock. See device_process.hpp for its life.
 #include "device_loop.hpp"
 
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "descriptor_message.hpp"
 #include "device_state.hpp"
+#include "ipc.hpp"
 #include "sys.hpp"
 
 namespace vramlink::simcuda {
@@ -160,12 +162,19 @@ Outcome run_kernel(const StreamSlot& slot, Op& op) noexcept {
   return done ? Outcome::done : Outcome::waiting;
 }
 
+/// Counters of events are other processes' too, and later records may be done before earlier ones.
+void raise(Counter& counter, std::uint64_t value) noexcept {
+  std::uint64_t seen = counter.load();
+  while (seen < value && !counter.compare_exchange_weak(seen, value)) {
+  }
+}
+
 Outcome perform(const StreamSlot& slot, Op& op) noexcept {
   if (device_state.contexts[slot.context].fault.load() != 0) return Outcome::done;
   switch (op.kind) {
     case OpKind::mark:
       if (op.time_ns != nullptr) op.time_ns->store(sys::now_ns());
-      if (op.counter != nullptr) op.counter->store(op.value);
+      if (op.counter != nullptr) raise(*op.counter, op.value);
       return Outcome::done;
     case OpKind::wait_counter:
       return op.counter->load() >= op.value ? Outcome::done : Outcome::waiting;
@@ -262,15 +271,9 @@ void on_child(int) noexcept {
 }
 
 void say(const char* text, unsigned long size_bytes) noexcept {
-  // The device has no descriptors. Its parent is the client as long as that lives.
-  char path[] = "/proc/0000000000/fd/2";
-  long pid = sys::call(SYS_getppid);
-  for (int i = 15; i > 5; --i, pid /= 10) path[i] = static_cast<char>('0' + pid % 10);
-  char* begin = path + 6;
-  while (*begin == '0') ++begin;  // procfs knows no leading zeros
-  char name[sizeof path] = "/proc/";
-  for (int i = 6; *begin != 0; ++i, ++begin) name[i] = *begin;
-  const long fd = sys::call(SYS_openat, -100, sys::arg(name), 1 /* O_WRONLY */);
+  // The device has none of the client's descriptors. Its parent is the client while that lives.
+  const sys::DescriptorPath path(sys::call(SYS_getppid), 2);
+  const long fd = sys::call(SYS_openat, -100, sys::arg(path.text()), 1 /* O_WRONLY */);
   if (fd < 0) return;
   sys::call(SYS_write, fd, sys::arg(text), static_cast<long>(size_bytes));
   sys::call(SYS_close, fd);
@@ -341,9 +344,10 @@ bool keeper_is_dead(int keeper_tid) noexcept {
 
 void set_up_device_signals() noexcept {
   handle(SIGCHLD, on_child);
+  handle(SIGIO, on_ipc_request);
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) handle(signal, on_crash);
   unsigned long mask = ~0UL;
-  for (const int signal : {SIGCHLD, SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
+  for (const int signal : {SIGCHLD, SIGIO, SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
     mask &= ~(1UL << (signal - 1));
   }
   sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::arg(&mask), 0, 8);
@@ -360,6 +364,7 @@ void run_device(int keeper_tid) noexcept {
       end_ns = sys::now_ns() + device_state.teardown_ns.load();
     }
     if (end_ns != UINT64_MAX && sys::now_ns() >= end_ns) end_device();
+    if (ipc_is_waiting()) serve_ipc();
     Look look = look_at_all();
     if (look.progress) {
       idle_rounds = 0;
@@ -373,7 +378,7 @@ void run_device(int keeper_tid) noexcept {
     // Dekker with ring_bell(): this store and the look below, its submission and its exchange.
     device_state.asleep.store(1);
     look = look_at_all();
-    if (!look.progress && !device_state.stop.load() && !child_changed.load()) {
+    if (!look.progress && !device_state.stop.load() && !child_changed.load() && !ipc_is_waiting()) {
       std::uint64_t sleep_ns = kIdleNs;
       if (look.pending) {
         sleep_ns = nap_ns;

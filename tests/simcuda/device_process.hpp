@@ -42,11 +42,12 @@ void ring_bell() noexcept;
 /// The lock around all of the driver's own data. Held in every call, but not while one waits.
 extern sys::Lock driver_lock;
 
+inline constexpr std::uint64_t kLookNs = 100'000'000;
+
 /// Waits without the lock until `complete()` holds or the device is gone; called and returns with
-/// the lock held.
+/// the lock held. `look_ns`: how often it looks though this device did nothing.
 template <class Complete>
-bool wait_for_device(const Complete& complete) noexcept {
-  static constexpr std::uint64_t kLookNs = 100'000'000;
+bool wait_for_device(const Complete& complete, std::uint64_t look_ns = kLookNs) noexcept {
   driver_lock.unlock();
   device_state.waiter_count.fetch_add(1);
   bool done = false;
@@ -54,7 +55,7 @@ bool wait_for_device(const Complete& complete) noexcept {
     const std::uint32_t progress = device_state.progress.load();
     done = complete();
     if (done || !device_lives()) break;
-    sys::futex_wait(device_state.progress, progress, kLookNs);
+    sys::futex_wait(device_state.progress, progress, look_ns);
   }
   device_state.waiter_count.fetch_sub(1);
   driver_lock.lock();

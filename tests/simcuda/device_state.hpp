@@ -30,6 +30,7 @@ struct Range {
   std::uint64_t size_bytes = 0;
   std::byte* alias = nullptr;  ///< where the device reads and writes it
   bool alias_is_ours = false;  ///< to be unmapped with the range
+  bool is_import = false;      ///< opened by a handle of cuIpcGetMemHandle
   std::array<std::atomic<std::uint8_t>, kDeviceMax> access{};  ///< api::AccessFlags for each device
   int device = -1;                                             ///< where the memory lies
   std::uint32_t context = 0;                                   ///< index; of memory that has one

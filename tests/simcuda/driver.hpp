@@ -30,11 +30,16 @@ struct Stream {
   bool is_of_thread = false;  ///< a thread's default stream, which nobody made or destroys
 };
 
+struct SharedEvent;
+
 /// A record is a place in a queue: complete when *counter >= value.
 struct Event {
   std::uint32_t context = 0;
   unsigned flags = 0;
-  const Counter* counter = nullptr;  ///< nullptr: never recorded
+  SharedEvent* shared = nullptr;        ///< of one that other processes know too (ipc_events.hpp)
+  int shared_fd = -1;                   ///< of one that may be exported
+  std::uint32_t exported = UINT32_MAX;  ///< entry of ipc_exports, or kNoExport
+  const Counter* counter = nullptr;     ///< nullptr: never recorded
   std::uint64_t value = 0;
   std::uint32_t recorded_context = 0;  ///< whose fault the event reports
 };
@@ -54,8 +59,9 @@ struct Memory {
   std::uint64_t size_bytes = 0;
   std::uint32_t handle_count = 0;
   std::uint32_t mapping_count = 0;
-  std::uint32_t account = 0;  ///< entry of the host-wide account (budget.hpp)
-  int device = -1;            ///< ordinal here; -1 if that device is hidden
+  std::uint32_t account = 0;            ///< entry of the host-wide account (budget.hpp)
+  std::uint32_t exported = UINT32_MAX;  ///< entry of ipc_exports, or kNoExport
+  int device = -1;                      ///< ordinal here; -1 if that device is hidden
   api::AllocationProperties properties{};
 };
 

@@ -14,6 +14,7 @@
 
 #include "functions.hpp"
 #include "simcuda.hpp"
+#include "support/shared_page.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace vramlink::simcuda {
@@ -65,25 +66,15 @@ class RegisteredPage {
 };
 
 /// Words that the test and its children share.
-class SharedWords {
+class SharedWords : public test::SharedPage {
  public:
-  SharedWords() {
-    void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(page, MAP_FAILED);
-    words_ = static_cast<std::atomic<std::uint64_t>*>(page);
-  }
-  SharedWords(const SharedWords&) = delete;
-  SharedWords& operator=(const SharedWords&) = delete;
-  ~SharedWords() { ::munmap(words_, 4096); }
-
-  std::atomic<std::uint64_t>& operator[](std::size_t index) { return words_[index]; }
   [[nodiscard]] api::DevicePointer address(std::size_t index) const {
-    return reinterpret_cast<std::uintptr_t>(words_ + index);
+    return reinterpret_cast<std::uintptr_t>(&(*this)[index]);
   }
-  void register_here() const { EXPECT_STATUS(success, cuMemHostRegister_v2(words_, 4096, 3)); }
-
- private:
-  std::atomic<std::uint64_t>* words_ = nullptr;
+  void register_here() const {
+    EXPECT_STATUS(success, cuMemHostRegister_v2(data(), kSizeBytes, 3));
+  }
+  void unregister() const { EXPECT_STATUS(success, cuMemHostUnregister(data())); }
 };
 
 /// Waits for a word that another process, or a device, stores; the test's watchdog ends what hangs.

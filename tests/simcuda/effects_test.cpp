@@ -1,5 +1,6 @@
 // What the calls do that programs use and the library does not: copies and fills that wait, access
-// of one device to another's memory, questions about memory and streams.
+// of one device to another's memory, questions about memory and streams. Handles of memory and of
+// events, and host functions, have files of their own.
 #include <array>
 #include <cstring>
 

@@ -1,17 +1,20 @@
 // Events: a record is a mark in a queue, and its position there says whether it is complete.
+#include "ipc_events.hpp"
 #include "streams.hpp"
 
 namespace vramlink::simcuda {
 namespace {
 
 constexpr unsigned kBlockingSync = 1;
-constexpr unsigned kInterprocess = 4;
+constexpr unsigned kFlagsKnown = kBlockingSync | api::kEventDisableTiming | kEventInterprocess;
+/// How often a thread looks whether another process's device has done something.
+constexpr std::uint64_t kSharedLookNs = 200'000;
 
 /// success, not_ready, or the fault of the context that it was recorded in.
-Status state_of(const Event& event) noexcept {
-  const std::uint32_t context = event.counter == nullptr ? event.context : event.recorded_context;
+Status state_of(const Event& event, const Record& record) noexcept {
+  const std::uint32_t context = record.counter == nullptr ? event.context : record.context;
   if (const Status fault = fault_of(context); fault != Status::success) return fault;
-  if (event.counter == nullptr || event.counter->load() >= event.value) return Status::success;
+  if (record.counter == nullptr || record.counter->load() >= record.value) return Status::success;
   return Status::not_ready;
 }
 
@@ -21,13 +24,21 @@ Status cuEventCreate(api::Event* event, unsigned flags) {
   return enter(
       FunctionId::cuEventCreate, Needs::healthy,
       [&] {
-        if (event == nullptr || (flags & ~(kBlockingSync | api::kEventDisableTiming)) != 0) {
-          return (flags & kInterprocess) != 0 ? Status::not_supported : Status::invalid_value;
+        const bool is_shared = (flags & kEventInterprocess) != 0;
+        if (event == nullptr || (flags & ~kFlagsKnown) != 0 ||
+            (is_shared && (flags & api::kEventDisableTiming) == 0)) {
+          return Status::invalid_value;
         }
         Event* made = driver.events.add();
         if (made == nullptr) return Status::out_of_memory;
         made->context = index_of(*current_context());
         made->flags = flags;
+        if (is_shared) {
+          if (const Status status = share_event(*made); status != Status::success) {
+            driver.events.remove(made);
+            return status;
+          }
+        }
         *event = to_handle<api::Event>(driver.events, made);
         return Status::success;
       },
@@ -41,7 +52,7 @@ Status cuEventDestroy_v2(api::Event event) {
         Event* found = driver.events.find(event);
         if (found == nullptr) return Status::invalid_handle;
         const Status fault = fault_of(found->context);
-        driver.events.remove(found);
+        drop_event(*found);
         return fault;
       },
       event);
@@ -64,9 +75,15 @@ Status cuEventRecord(api::Event event, api::Stream stream) {
         if ((found->flags & api::kEventDisableTiming) == 0) {
           op.time_ns = &event_words[driver.events.index_of(found)].time_ns;
         }
-        found->counter = &submission.slot().completed;
-        found->value = submission.end();
-        found->recorded_context = submission.stream().context;
+        if (found->shared != nullptr) {
+          const Record record = next_record(*found->shared);
+          op.counter = const_cast<Counter*>(record.counter);
+          op.value = record.value;
+        } else {
+          found->counter = &submission.slot().completed;
+          found->value = submission.end();
+          found->recorded_context = submission.stream().context;
+        }
         submission.commit();
         return Status::success;
       },
@@ -79,7 +96,7 @@ Status cuEventQuery(api::Event event) {
       [&] {
         const Event* found = driver.events.find(event);
         if (found == nullptr) return Status::invalid_handle;
-        const Status state = state_of(*found);
+        const Status state = state_of(*found, last_record(*found));
         if (state == Status::not_ready && !device_lives()) return Status::device_unavailable;
         return state;
       },
@@ -92,11 +109,15 @@ Status cuEventSynchronize(api::Event event) {
       [&] {
         const Event* found = driver.events.find(event);
         if (found == nullptr) return Status::invalid_handle;
-        const Event recorded = *found;  // later records do not count
-        if (!wait_for_device([&] { return state_of(recorded) != Status::not_ready; })) {
+        // Later records do not count.
+        const Event event_then = *found;
+        const Record record = last_record(event_then);
+        const auto state = [&] { return state_of(event_then, record); };
+        const std::uint64_t look_ns = found->shared != nullptr ? kSharedLookNs : kLookNs;
+        if (!wait_for_device([&] { return state() != Status::not_ready; }, look_ns)) {
           return Status::device_unavailable;
         }
-        return state_of(recorded);
+        return state();
       },
       event);
 }
@@ -113,7 +134,8 @@ Status cuEventElapsedTime(float* milliseconds, api::Event start, api::Event end)
               (event->flags & api::kEventDisableTiming) != 0) {
             return Status::invalid_handle;
           }
-          if (const Status state = state_of(*event); state != Status::success) return state;
+          const Status state = state_of(*event, last_record(*event));
+          if (state != Status::success) return state;
         }
         const std::uint64_t from_ns = event_words[driver.events.index_of(first)].time_ns.load();
         const std::uint64_t to_ns = event_words[driver.events.index_of(last)].time_ns.load();
@@ -135,10 +157,11 @@ Status cuStreamWaitEvent(api::Stream stream, api::Event event, unsigned flags) {
         if (status != Status::success) return status;
         const Event* found = driver.events.find(event);
         if (found == nullptr) return Status::invalid_handle;
-        if (found->counter != nullptr) {  // never recorded: complete
+        const Record record = last_record(*found);
+        if (record.counter != nullptr) {  // never recorded: complete
           Op& op = submission.add(OpKind::wait_counter);
-          op.counter = const_cast<Counter*>(found->counter);
-          op.value = found->value;
+          op.counter = const_cast<Counter*>(record.counter);
+          op.value = record.value;
         }
         submission.commit();
         return Status::success;

@@ -33,7 +33,7 @@ class Faults : public DriverTest {
       words.register_here();
       body(device, link);
       EXPECT_STATUS(success, cuStreamSynchronize(device.stream));
-      EXPECT_STATUS(success, cuMemHostUnregister(reinterpret_cast<void*>(words.address(0))));
+      words.unregister();
       return 0;
     };
   }

@@ -20,6 +20,19 @@ struct ModuleTag;
 struct FunctionTag;
 using Module = ModuleTag*;
 using Function = FunctionTag*;
+/// CUhostFn.
+using HostFunction = void (*)(void* data);
+
+/// CUipcMemHandle.
+struct IpcMemoryHandle {
+  char reserved[64];
+};
+/// CUipcEventHandle.
+struct IpcEventHandle {
+  char reserved[64];
+};
+inline constexpr unsigned kIpcLazyPeerAccess = 1;  ///< CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+inline constexpr unsigned kEventInterprocess = 4;  ///< CU_EVENT_INTERPROCESS
 
 /// CUDA_MEMSET_NODE_PARAMS.
 struct MemsetNodeParameters {
@@ -92,6 +105,12 @@ struct MemsetNodeParameters {
   X(, cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, Status(api::GraphNode* node, api::Graph graph, const api::GraphNode* dependencies, std::size_t count, api::Event event)) \
   X(, cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, 11010, Status(api::GraphExec exec, api::GraphNode node, api::Event event)) \
   X(, cuGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, 11010, Status(api::GraphExec exec, api::GraphNode node, api::Event event)) \
+  X(, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, Status(IpcMemoryHandle* handle, api::DevicePointer address)) \
+  X(, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, Status(api::DevicePointer* address, IpcMemoryHandle handle, unsigned flags)) \
+  X(, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(api::DevicePointer address)) \
+  X(, cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, Status(IpcEventHandle* handle, api::Event event)) \
+  X(, cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, Status(api::Event* event, IpcEventHandle handle)) \
+  X(, cuLaunchHostFunc, cuLaunchHostFunc, 10000, Status(api::Stream stream, HostFunction function, void* data)) \
   X(, cuModuleLoadData, cuModuleLoadData, 2000, Status(Module* module, const void* image)) \
   X(, cuModuleUnload, cuModuleUnload, 2000, Status(Module module)) \
   X(, cuModuleGetFunction, cuModuleGetFunction, 2000, Status(Function* function, Module module, const char* name)) \

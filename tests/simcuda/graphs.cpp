@@ -1,5 +1,7 @@
 #include "graphs.hpp"
 
+#include "ipc_events.hpp"
+
 namespace vramlink::simcuda {
 namespace {
 
@@ -142,14 +144,21 @@ Status add_event_node(Submission& submission, const Node& node) noexcept {
   Event* event = driver.events.find(node.event);
   if (event == nullptr) return Status::invalid_value;
   if (node.kind == NodeKind::event_wait) {
-    if (event->counter == nullptr) return Status::success;
+    const Record record = last_record(*event);
+    if (record.counter == nullptr) return Status::success;
     Op& op = submission.add(OpKind::wait_counter);
-    op.counter = const_cast<Counter*>(event->counter);
-    op.value = event->value;
+    op.counter = const_cast<Counter*>(record.counter);
+    op.value = record.value;
+    return Status::success;
+  }
+  Op& op = submission.add(OpKind::mark);
+  if (event->shared != nullptr) {
+    const Record record = next_record(*event->shared);
+    op.counter = const_cast<Counter*>(record.counter);
+    op.value = record.value;
     return Status::success;
   }
   EventWords& words = event_words[driver.events.index_of(event)];
-  Op& op = submission.add(OpKind::mark);
   op.counter = &words.done;
   op.value = ++words.issued;
   if ((event->flags & api::kEventDisableTiming) == 0) op.time_ns = &words.time_ns;

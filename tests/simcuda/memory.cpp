@@ -11,6 +11,7 @@
 
 #include "budget.hpp"
 #include "devices.hpp"
+#include "ipc_client.hpp"
 #include "profiles.hpp"
 #include "ranges.hpp"
 
@@ -188,6 +189,7 @@ Status join_part(const Part& part, int device, const AccountEntry& account,
 
 void drop_if_unused(Memory& memory) noexcept {
   if (memory.handle_count > 0 || memory.mapping_count > 0) return;
+  withdraw(memory.exported);
   leave_account(memory.account);
   if (memory.is_part && !is_account_held(memory.account)) {
     ::fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

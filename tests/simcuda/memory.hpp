@@ -12,7 +12,7 @@ inline constexpr std::uint64_t kGranularityBytes = std::uint64_t{2} << 20;
 
 /// New memory on a device, counted on the host-wide account. out_of_memory, operating_system.
 Status create_memory(std::uint64_t size_bytes, int device, Memory*& memory) noexcept;
-/// The memory that an exported fd stands for; the fd stays the caller's. invalid_value.
+/// The memory that an exported fd stands for; the fd stays the caller's. unknown: it is none.
 Status import_memory(int fd, Memory*& memory) noexcept;
 /// A place in the fd of a pool.
 struct Part {

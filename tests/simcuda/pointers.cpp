@@ -36,12 +36,19 @@ bool write_attribute(void* value, Attribute attribute, std::uint64_t address,
     case Attribute::device_ordinal:
       if (range.device >= 0) return write(range.device);
       return write(range.context == kNoRange ? 0 : driver.contexts.at(range.context).device);
+    case Attribute::is_legacy_ipc_capable:
+      return write(static_cast<unsigned char>(is_legacy_ipc_capable(range) ? 1 : 0));
     case Attribute::range_start_address:
       return write(api::DevicePointer{range.base});
     case Attribute::range_size:
       return write(std::size_t{range.size_bytes});
     case Attribute::mapped:
       return write(static_cast<unsigned char>(1));
+    case Attribute::allowed_handle_types:
+      return write(is_vmm ? driver.memories.at(range.memory).properties.requested_handle_types
+                          : api::HandleType::none);
+    case Attribute::mempool_handle:
+      return write(static_cast<void*>(nullptr));
     case Attribute::access_flags: {
       const Context* context = current_context();
       if (context == nullptr) return false;
@@ -64,6 +71,7 @@ bool write_nothing(void* value, Attribute attribute) noexcept {
   }
   switch (attribute) {
     case Attribute::is_managed:
+    case Attribute::is_legacy_ipc_capable:
     case Attribute::mapped:
       *static_cast<unsigned char*>(value) = 0;
       return true;
@@ -71,6 +79,7 @@ bool write_nothing(void* value, Attribute attribute) noexcept {
       *static_cast<int*>(value) = -2;
       return true;
     case Attribute::memory_type:
+    case Attribute::allowed_handle_types:
     case Attribute::access_flags:
       *static_cast<unsigned*>(value) = 0;
       return true;
@@ -80,6 +89,7 @@ bool write_nothing(void* value, Attribute attribute) noexcept {
     case Attribute::buffer_id:
     case Attribute::range_start_address:
     case Attribute::range_size:
+    case Attribute::mempool_handle:
     case Attribute::mapping_size:
     case Attribute::mapping_base_address:
       *static_cast<std::uint64_t*>(value) = 0;

@@ -255,6 +255,8 @@ TEST_F(Pools, HaveNoOtherHandles) {
   api::MemoryHandle handle = 0;
   EXPECT_STATUS(invalid_value,
                 cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)));
+  IpcMemoryHandle ipc{};
+  EXPECT_STATUS(invalid_value, cuIpcGetMemHandle(&ipc, address));
   int fd = -1;
   OwnPool closed(properties(api::HandleType::none));
   EXPECT_STATUS(invalid_value, cuMemPoolExportToShareableHandle(&fd, closed.get(), kFd, 0));

@@ -32,12 +32,18 @@ std::uint32_t index_of(const Range& range) noexcept {
   return static_cast<std::uint32_t>(&range - device_state.ranges.data());
 }
 
+bool is_legacy_ipc_capable(const Range& range) noexcept {
+  return range.kind == RangeKind::device && range.context != kNoRange && !range.is_import &&
+         range.pool == kNoRange;
+}
+
 Range* add_range() noexcept {
   static std::uint64_t buffer_ids = 0;
   for (Range& range : device_state.ranges) {
     if (range.generation.load() % 2 == 1) continue;
     range.alias = nullptr;
     range.alias_is_ours = false;
+    range.is_import = false;
     for (auto& access : range.access) access.store(0);
     range.device = -1;
     range.context = kNoRange;
@@ -146,8 +152,10 @@ bool is_reserved(std::uint64_t address) noexcept {
 
 void allow_peer(int owner, int user, bool allowed) noexcept {
   for_each_range([&](Range& range) {
+    // An import has the rights that it was opened with, and what came from a pool those of the
+    // pool.
     if (range.kind != RangeKind::device || range.device != owner || range.context == kNoRange ||
-        range.pool != kNoRange) {
+        range.is_import || range.pool != kNoRange) {
       return;
     }
     range.access[static_cast<std::size_t>(user)].store(allowed ? kReadWrite : 0);

@@ -19,6 +19,8 @@ Range* find_range(std::uint64_t address, std::uint64_t size_bytes) noexcept;
 /// The living range of this kind that begins there, or nullptr.
 Range* find_range_at(std::uint64_t base, RangeKind kind) noexcept;
 std::uint32_t index_of(const Range& range) noexcept;
+/// Whether other processes can open it by a handle of cuIpcGetMemHandle.
+bool is_legacy_ipc_capable(const Range& range) noexcept;
 
 /// Calls `visit` for each living range, which may remove it.
 template <class Visit>

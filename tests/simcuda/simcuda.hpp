@@ -20,6 +20,7 @@ struct Ledger {
   std::uint32_t mappings;      ///< of memory by handle
   std::uint32_t reservations;  ///< of addresses
   std::uint32_t allocations;   ///< by cuMemAlloc and cuMemAllocManaged
+  std::uint32_t imports;       ///< of memory by cuIpcOpenMemHandle
   std::uint32_t pinned;        ///< by cuMemAllocHost and cuMemHostAlloc
   std::uint32_t registrations;
   std::uint64_t device_bytes;      ///< of the memories
@@ -113,6 +114,7 @@ inline std::string to_string(const Ledger& ledger) {
   add("mappings", ledger.mappings);
   add("reservations", ledger.reservations);
   add("allocations", ledger.allocations);
+  add("imports by handle", ledger.imports);
   add("pinned allocations", ledger.pinned);
   add("registrations", ledger.registrations);
   add("device bytes", ledger.device_bytes);

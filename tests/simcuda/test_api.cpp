@@ -41,7 +41,9 @@ void read_ledger(Ledger* ledger) {
     switch (range.kind) {
       case RangeKind::device:
         if (range.pool != kNoRange) break;
-        ++(range.context == kNoRange ? ledger->mappings : ledger->allocations);
+        ++(range.is_import             ? ledger->imports
+           : range.context == kNoRange ? ledger->mappings
+                                       : ledger->allocations);
         break;
       case RangeKind::managed:
         ++ledger->allocations;

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-FILES = ("device_loop.cpp", "device_process.cpp", "kernels.cpp")
+FILES = ("device_loop.cpp", "device_process.cpp", "ipc_server.cpp", "kernels.cpp")
 # Our own functions; what the linker needs; calls that g++ leaves open for itself on aarch64.
 ALLOWED = re.compile(r"(_ZN8vramlink7simcuda\w+|_ZNK8vramlink7simcuda\w+|_GLOBAL_OFFSET_TABLE_|"
                      r"__gxx_personality_v0|__aarch64_\w+|__gcov\w*|__llvm\w*)$")

@@ -13,6 +13,7 @@ struct ModuleTag;
 struct FunctionTag;
 using Module = ModuleTag*;
 using Function = FunctionTag*;
+using HostFunction = void (*)(void* data);  ///< CUhostFn
 
 using simcuda::kPoolHandleTypes;
 using simcuda::kPoolsSupported;
@@ -20,8 +21,19 @@ using simcuda::MemoryPoolHandle;
 using simcuda::PoolPointer;
 using simcuda::PoolProperties;
 
-inline constexpr unsigned kManagedGlobal = 1;  ///< CU_MEM_ATTACH_GLOBAL
-inline constexpr unsigned kHostPortable = 1;   ///< CU_MEMHOSTALLOC_PORTABLE
+/// CUipcMemHandle.
+struct IpcMemoryHandle {
+  char reserved[64];
+};
+/// CUipcEventHandle.
+struct IpcEventHandle {
+  char reserved[64];
+};
+
+inline constexpr unsigned kManagedGlobal = 1;      ///< CU_MEM_ATTACH_GLOBAL
+inline constexpr unsigned kHostPortable = 1;       ///< CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kIpcLazyPeerAccess = 1;  ///< CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+inline constexpr unsigned kEventInterprocess = 4;  ///< CU_EVENT_INTERPROCESS
 
 }  // namespace vramlink::test::cuda_api
 
@@ -47,6 +59,12 @@ inline constexpr unsigned kHostPortable = 1;   ///< CU_MEMHOSTALLOC_PORTABLE
   X(mem_pool_import_pointer, cuMemPoolImportPointer, cuMemPoolImportPointer, 11020, Status(DevicePointer* address, MemoryPoolHandle pool, PoolPointer* data)) \
   X(stream_synchronize, cuStreamSynchronize, cuStreamSynchronize, 2000, Status(Stream stream)) \
   X(event_synchronize, cuEventSynchronize, cuEventSynchronize, 2000, Status(Event event)) \
+  X(ipc_get_mem_handle, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, Status(IpcMemoryHandle* handle, DevicePointer address)) \
+  X(ipc_open_mem_handle, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, Status(DevicePointer* address, IpcMemoryHandle handle, unsigned flags)) \
+  X(ipc_close_mem_handle, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(DevicePointer address)) \
+  X(ipc_get_event_handle, cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, Status(IpcEventHandle* handle, Event event)) \
+  X(ipc_open_event_handle, cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, Status(Event* event, IpcEventHandle handle)) \
+  X(launch_host_func, cuLaunchHostFunc, cuLaunchHostFunc, 10000, Status(Stream stream, HostFunction function, void* data)) \
   X(module_load_data, cuModuleLoadData, cuModuleLoadData, 2000, Status(Module* module, const void* image)) \
   X(module_unload, cuModuleUnload, cuModuleUnload, 2000, Status(Module module)) \
   X(module_get_function, cuModuleGetFunction, cuModuleGetFunction, 2000, Status(Function* function, Module module, const char* name)) \

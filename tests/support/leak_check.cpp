@@ -93,6 +93,7 @@ void count_driver_objects(Holdings& holdings) {
   add("registrations", ledger.registrations);
   add("modules", ledger.modules);
   add("allocations", ledger.allocations);
+  add("imports by handle", ledger.imports);
   add("pinned allocations", ledger.pinned - shared.pinned);
   add("device bytes", ledger.device_bytes);
   add("graphs", ledger.graphs);

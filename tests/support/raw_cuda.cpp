@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "backend/cuda/device_list.hpp"
@@ -105,6 +106,11 @@ std::unique_ptr<RawCuda> RawCuda::make(std::string& why_not) {
 }
 
 bool RawCuda::is_stand_in() { return chosen_library() != nullptr; }
+
+bool RawCuda::is_shared() {
+  const char* const shared = std::getenv("VRAMLINK_TEST_GPU_SHARED");
+  return !is_stand_in() && shared != nullptr && std::string_view(shared) == "1";
+}
 
 /// What the driver keeps after the first use of a thing is there before leaks are counted.
 void RawCuda::warm_up() {

@@ -43,6 +43,9 @@ class RawCuda : public cuda_api::TestFunctions {
 
   /// Whether the driver is the one of tests/simcuda.
   [[nodiscard]] static bool is_stand_in();
+  /// Whether other programs take and give back memory of the GPU meanwhile, so that its free bytes
+  /// say nothing: VRAMLINK_TEST_GPU_SHARED=1 tells. Never true of the stand-in.
+  [[nodiscard]] static bool is_shared();
 
   /// What this class has made in the process and keeps, which no test leaves behind. Makes nothing.
   struct Own {

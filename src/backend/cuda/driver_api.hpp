@@ -132,10 +132,13 @@ enum class PointerAttribute : int {
   buffer_id = 7,
   is_managed = 8,
   device_ordinal = 9,
+  is_legacy_ipc_capable = 10,
   range_start_address = 11,
   range_size = 12,
   mapped = 13,
+  allowed_handle_types = 14,
   access_flags = 16,
+  mempool_handle = 17,
   mapping_size = 18,
   mapping_base_address = 19,
 };

@@ -1,0 +1,1 @@
+// The target of the precompiled headers has to compile something.
