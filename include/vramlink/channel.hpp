@@ -181,12 +181,13 @@ class VRAMLINK_API Publisher {
   /// A slot to write into; never blocks. Work on `stream` may begin to write at once: the slot's
   /// earlier work is complete. If the frame is dropped, the slot is reused behind the work that is
   /// in `stream` then, so the stream must live until the frame is published or dropped. Codes:
-  /// full, closed, driver (the device has failed), wrong_state (a forked child; a stream of another
-  /// device).
+  /// full, closed, driver (the device has failed, or a call of its driver), out_of_memory (of the
+  /// driver), wrong_state (a forked child; a stream of another device).
   [[nodiscard]] Result<WritableFrame> try_claim(StreamView stream);
   /// The same; under WhenFull::block and evict waits for a slot, under evict also for the end of a
   /// lease. Codes: full (drop; evict, by the deadline, or at once where there is no memory for the
-  /// slots that are missing), timed_out (block), closed, interrupted, driver, wrong_state.
+  /// slots that are missing), timed_out (block), closed, interrupted, driver, out_of_memory,
+  /// wrong_state.
   [[nodiscard]] Result<WritableFrame> claim(StreamView stream, Deadline deadline);
   /// Makes the frame visible; complete when all work put into `stream` before, and into the claim's
   /// stream, is complete. With an already complete stream the bytes are final now, whatever stream
@@ -364,7 +365,7 @@ class VRAMLINK_API Frame {
   /// Gives the slot back when the work that is in `stream` now is done (and that in the stream that
   /// it was received with); the frame counts as held until then. With an already complete stream
   /// that is at once. Codes: wrong_state (released before; no stream order; a stream of another
-  /// device), driver; the frame is still held then.
+  /// device), driver, out_of_memory (of the driver); the frame is still held then.
   [[nodiscard]] Result<ReleaseReceipt> release(StreamView stream);
 
  private:
@@ -416,10 +417,10 @@ class VRAMLINK_API Subscriber {
   /// The next frame of the policy, if it is complete; never blocks.
   /// Codes: empty, closed, peer_gone, revoked (a frame was held for longer than the publisher's
   /// lease: held frames stay valid; or the publisher met words that the protocol forbids: they may
-  /// change), corrupt, resource_exhausted (held_count_max frames
-  /// are held), driver (our device has failed; or the copy did, and the frame counts as lost),
-  /// wrong_state. With reconnect, what keeps the next publisher from us for good (its wire version,
-  /// a GPU that is not visible) is reported once, with its code.
+  /// change), corrupt, resource_exhausted (held_count_max frames are held), driver (our device has
+  /// failed; or a call of its driver did, and a frame that was to be copied counts as lost),
+  /// out_of_memory (of the driver), wrong_state. With reconnect, what keeps the next publisher from
+  /// us for good (its wire version, a GPU that is not visible) is reported once, with its code.
   [[nodiscard]] Result<Frame> try_receive();
   /// The same; waits. Codes: as try_receive, with timed_out for empty, and interrupted.
   [[nodiscard]] Result<Frame> receive(Deadline deadline);

@@ -100,8 +100,9 @@ class CopyQueue {
   /// As one submission: waits for all work that is in `source_stream` now, copies `source` (as many
   /// bytes as prepared), then stores values[i] to words[i] in order. Never blocks. Ordinary host
   /// memory needs an already complete stream, and its bytes are taken during the call.
-  /// Codes: driver, wrong_state (a stream of another device), invalid_argument (the source is not
-  /// memory that can be copied from; the error names what it is).
+  /// Codes: driver, out_of_memory, resource_exhausted, wrong_state (a stream of another device),
+  /// invalid_argument (the source is not memory that can be copied from; the error names what it
+  /// is).
   [[nodiscard]] virtual Result<void> submit(SlotCopy& copy, StreamView source_stream,
                                             const std::byte* source,
                                             std::span<const std::uint64_t> values) = 0;
@@ -135,7 +136,8 @@ class Backend {
       std::span<std::byte> pages) = 0;
 
   /// Stores the words in the given order, each with release, after all work that is in `stream`
-  /// already: one submission. Codes: driver, wrong_state (a stream of another device).
+  /// already: one submission. Codes: driver, out_of_memory (of the driver), wrong_state (a stream
+  /// of another device).
   [[nodiscard]] virtual Result<void> signal(StreamView stream,
                                             std::span<const WordWrite> writes) = 0;
   /// Work put into `stream` from now on starts when word >= value; the comparison is cyclic, so
@@ -152,7 +154,7 @@ class Backend {
   /// Work put into `later` from now on starts after all work that is in `earlier` now.
   /// Codes: as signal.
   [[nodiscard]] virtual Result<void> order(StreamView earlier, StreamView later) = 0;
-  /// Whether `stream` can be used with this device. Cheap. Codes: wrong_state.
+  /// Whether `stream` can be used with this device. Cheap. Codes: as signal.
   [[nodiscard]] virtual Result<void> check_stream(StreamView stream) = 0;
   /// Codes: driver, out_of_memory.
   [[nodiscard]] virtual Result<std::unique_ptr<CopyQueue>> make_copy_queue() = 0;

@@ -270,6 +270,8 @@ void Attachment::register_page(const Seat& seat) {
     owner.reactor().post([weak = std::move(weak), member = std::move(member), done] {
       const std::shared_ptr<Attachment> self = weak.lock();
       if (!self || self->state_ == State::leaving) return;
+      const std::shared_ptr<PublisherCore> core = self->publisher_.lock();
+      if (!done && core) core->suspect_device();
       for (Seat& candidate : self->seats_) {
         if (candidate.member != member || candidate.state != Seat::State::sealing) continue;
         const Result<void> let_in = done ? self->let_in(candidate) : done;

@@ -89,6 +89,8 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   /// Names one subscriber among those of this publisher.
   [[nodiscard]] std::uint64_t new_subscriber() noexcept { return ++subscribers_; }
   [[nodiscard]] runtime::ProcessState& process() noexcept { return *process_; }
+  /// The device has refused something: the janitor asks whether it works at all. Any thread.
+  void suspect_device() noexcept { suspect_.store(true, std::memory_order_relaxed); }
   /// Whether one more may begin to attach. Codes: resource_exhausted, with the numbers.
   [[nodiscard]] Result<void> check_places(bool stream_ordered);
   [[nodiscard]] Result<void> check_observers();

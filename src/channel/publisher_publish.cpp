@@ -90,10 +90,14 @@ void PublisherCore::abandon(const WritableFrame& frame) noexcept {
   Generation& generation = *ring.generation();
   const backend::WordWrite ready{generation.ready_word(frame.slot_.index), frame.slot_.ticket};
   VRAMLINK_STEP("abandon.before_ready");
-  const Result<void> signalled = generation.backend->signal(frame.slot_.stream, {&ready, 1});
+  const auto signal = [&] { return generation.backend->signal(frame.slot_.stream, {&ready, 1}); };
+  Result<void> signalled = signal();
+  // A slot is lost without it, and its generation's memory is kept as long as the device works: so
+  // a driver that fails once is asked again. The word may be written twice.
+  if (!signalled) signalled = signal();
   if (!signalled) {
     // Nothing is under way then that could be overdue.
-    suspect_.store(true, std::memory_order_relaxed);
+    suspect_device();
     base::report_failure("abandon frame", signalled.error());
   }
   ring.abandon({frame.slot_.index, frame.slot_.ticket}, !signalled);

@@ -422,7 +422,9 @@ Result<void> SubscriberSession::release_behind(StreamView last_user, StreamView 
 
 void SubscriberSession::drop_behind(StreamView last_user, std::uint32_t slot_index,
                                     std::uint64_t hold_number) noexcept {
-  const Result<void> released = release_behind(last_user, last_user, slot_index, hold_number);
+  Result<void> released = release_behind(last_user, last_user, slot_index, hold_number);
+  // Nobody can try later: a driver that fails once is asked again.
+  if (!released) released = release_behind(last_user, last_user, slot_index, hold_number);
   if (released) return;
   base::report_failure("release frame", released.error());
   // Never early: a stream may still read it.

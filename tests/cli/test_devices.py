@@ -89,6 +89,27 @@ class DevicesTest(CliCase):
         self.assertIn("525", checks["driver", "driver"]["remedy"])
 
     @unittest.skipUnless(STAND_IN, "needs the stand-in driver")
+    def test_doctor_with_drivers_that_lack_something(self):
+        clip = self.write("clip.y4m", y4m(64, 48, 1))
+        for profile, words in (("no_vmm", "no virtual memory management"),
+                               ("wsl", "cannot be exported as a file descriptor"),
+                               ("no_memops", "cannot write and wait for 64-bit words")):
+            self.environment["VRAMLINK_SIMCUDA_PROFILE"] = profile
+            answer, checks = self.doctor(code=1)
+            self.assertEqual(answer["ready"]["gpus"], 0, profile)
+            self.assertEqual(checks[GPUS[0], "device"]["verdict"], "fail")
+            self.assertIn(words, checks[GPUS[0], "device"]["text"])
+            self.assert_refused(self.run_cli("pub", "cam0", clip, "--gpu", GPUS[0]), 5, words)
+        self.environment["VRAMLINK_SIMCUDA_PROFILE"] = "old_driver"
+        _, checks = self.doctor(code=1)
+        self.assertIn("11.8", checks["driver", "driver"]["text"])
+        for profile in ("no_pools", "mig"):
+            self.environment["VRAMLINK_SIMCUDA_PROFILE"] = profile
+            answer, _ = self.doctor()
+            self.assertGreater(answer["ready"]["gpus"], 0, profile)
+            self.assertEqual(answer["ready"]["gpus"], answer["ready"]["gpus_seen"])
+
+    @unittest.skipUnless(STAND_IN, "needs the stand-in driver")
     def test_doctor_says_whether_mps_is_on(self):
         for mps, verdict, words in (("off", "pass", "MPS is off: kernels of several processes take"),
                                     ("on", "pass", "MPS is on: kernels of several processes run"),

@@ -2,6 +2,7 @@
 // what the seam calls one, and in steady state nothing that opens, closes or allocates.
 #include "conformance/cuda_fixture.hpp"
 #include "support/stand_in.hpp"
+#include "support/stream_gate.hpp"
 #include "support/test_kernels.hpp"
 
 namespace vramlink::test {
@@ -235,6 +236,68 @@ TEST_F(CudaCalls, AFailedCallNamesItselfAndLeavesNothing) {
     simcuda::Ledger after{};
     api_->ledger(&after);
     EXPECT_EQ(before, after);
+  }
+}
+
+// What is freed under work of ours waits for it, also where the driver does not say at first when
+// that is done.
+TEST_F(CudaCalls, WhatIsFreedUnderWorkIsFreedThoughTheDriverFailsOnce) {
+  const auto unknown = static_cast<int>(cuda_api::Status::unknown);
+  ASSERT_TRUE(backend_->allocate(kBytes));  // the device is open
+  for (const char* call : {"cuEventCreate", "cuEventRecord", "cuStreamQuery", "cuEventQuery",
+                           "cuCtxGetCurrent", "cuCtxPushCurrent"}) {
+    SCOPED_TRACE(call);
+    simcuda::Ledger before{};
+    api_->ledger(&before);
+    {
+      auto memory = backend_->allocate(kBytes).value();
+      const auto queue = backend_->make_copy_queue().value();
+      StreamGate gate;
+      gate.close(queue->stream());
+      ASSERT_TRUE(backend_->copy(queue->stream(), memory->data(), memory->data(), kBytes));
+      ASSERT_TRUE(api_->fail_calls(call, 1, 1, unknown));
+      memory.reset();
+      api_->clear_failures();
+      simcuda::Ledger held{};
+      api_->ledger(&held);
+      EXPECT_EQ(held.memories, before.memories + 1) << "a copy has yet to read it";
+      gate.open();
+      raw().finish(queue->stream());
+    }
+    // The next call that allocates frees it.
+    ASSERT_TRUE(backend_->allocate(kBytes));
+    simcuda::Ledger after{};
+    api_->ledger(&after);
+    EXPECT_EQ(before, after);
+  }
+}
+
+// One call that fails is no fault of the context.
+TEST_F(CudaCalls, OneQuestionThatFailsIsNoSickDevice) {
+  ASSERT_TRUE(backend_->allocate(kBytes));
+  const auto unknown = static_cast<int>(cuda_api::Status::unknown);
+  ASSERT_TRUE(api_->fail_calls("cuEventQuery", 1, 1, unknown));
+  EXPECT_TRUE(backend_->check_health());
+  ASSERT_TRUE(api_->fail_calls("cuEventQuery", 1, 2, unknown));
+  EXPECT_TRUE(backend_->check_health().failed_with(Code::driver));
+  api_->clear_failures();
+  EXPECT_TRUE(backend_->check_health());
+}
+
+// Whatever a driver says of work, it is the driver that failed; the same words are an answer to who
+// opens a device.
+TEST_F(CudaCalls, WorkThatIsRefusedIsTheDriversFailure) {
+  const auto memory = backend_->allocate(kBytes).value();
+  for (const auto status : {cuda_api::Status::not_supported, cuda_api::Status::device_unavailable,
+                            cuda_api::Status::mps_max_connections_reached}) {
+    ASSERT_TRUE(api_->fail_calls("cuMemcpyDtoDAsync", 1, 1, static_cast<int>(status)));
+    const Result<void> refused =
+        backend_->copy(raw().stream(), memory->data(), memory->data(), kBytes);
+    api_->clear_failures();
+    ASSERT_TRUE(refused.failed_with(Code::driver)) << to_string(refused.error());
+    EXPECT_EQ(refused.error().native(), static_cast<int>(status));
+    EXPECT_STREQ(refused.error().operation(), "cuMemcpyDtoDAsync");
+    EXPECT_NE(refused.error().facts()->reason, "");
   }
 }
 

@@ -57,6 +57,14 @@ inline constexpr bool kSame<cuda_api::FunctionTag, CUfunc_st> = true;
 template <>
 inline constexpr bool kSame<simcuda::ModuleTag, CUmod_st> = true;
 template <>
+inline constexpr bool kSame<simcuda::MemoryPoolTag, CUmemPoolHandle_st> = true;
+template <>
+inline constexpr bool kSame<simcuda::PoolProperties, CUmemPoolProps> = true;
+template <>
+inline constexpr bool kSame<simcuda::PoolPointer, CUmemPoolPtrExportData> = true;
+template <>
+inline constexpr bool kSame<simcuda::PoolAttribute, CUmemPool_attribute> = true;
+template <>
 inline constexpr bool kSame<simcuda::FunctionTag, CUfunc_st> = true;
 template <>
 inline constexpr bool kSame<simcuda::MemsetNodeParameters, CUDA_MEMSET_NODE_PARAMS_v1> = true;

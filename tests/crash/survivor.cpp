@@ -9,16 +9,9 @@
 #include "os/threads.hpp"
 #include "support/frame_pattern.hpp"
 #include "support/raw_cuda.hpp"
+#include "support/sanitized.hpp"
 #include "support/test_device.hpp"
 #include "victims.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define VRAMLINK_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define VRAMLINK_TEST_SANITIZED 1
-#endif
-#endif
 
 namespace vramlink::test {
 namespace {

@@ -7,6 +7,7 @@
 #include "devices.hpp"
 #include "host_maps.hpp"
 #include "memory.hpp"
+#include "pools.hpp"
 #include "ranges.hpp"
 #include "streams.hpp"
 
@@ -69,14 +70,17 @@ void free_range(Range& range) noexcept {
   const std::uint64_t base = range.base;
   const std::uint64_t size_bytes = range.size_bytes;
   const std::uint32_t memory_index = range.memory;
+  const std::uint32_t pool = range.pool;
   remove_range(range);
   if (kind == RangeKind::host || kind == RangeKind::managed) {
     ::munmap(reinterpret_cast<void*>(base), round_up(size_bytes, kPageBytes));
   } else if (kind == RangeKind::device) {
-    free_addresses(base, round_up(size_bytes, kPageBytes));
+    const std::uint64_t unit_bytes = pool == kNoRange ? kPageBytes : kGranularityBytes;
+    free_addresses(base, round_up(size_bytes, unit_bytes));
     Memory& memory = driver.memories.at(memory_index);
     --memory.mapping_count;
     drop_if_unused(memory);
+    if (pool != kNoRange) leave_pool(pool, size_bytes);
   }
 }
 

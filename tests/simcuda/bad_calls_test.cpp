@@ -108,6 +108,8 @@ TEST_F(BadCalls, WorkNeedsACurrentContext) {
       BAD(cuMemHostGetFlags, invalid_context, &flags, &page[0]),
       BAD(cuMemHostRegister_v2, invalid_context, bytes.data(), bytes.size(), 3),
       BAD(cuMemHostUnregister, invalid_context, &page[0]),
+      BAD(cuMemAllocAsync, invalid_context, &address, 64, device.stream),
+      BAD(cuMemFreeAsync, invalid_context, word, device.stream),
       BAD(cuStreamCreate, invalid_context, &stream, 0),
       BAD(cuStreamQuery, invalid_context, device.stream),
       BAD(cuStreamWriteValue64_v2, invalid_context, device.stream, word, 1, 0),
@@ -145,6 +147,7 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
   const auto no_node = nothing(api::GraphNode{});
   const auto no_exec = nothing(api::GraphExec{});
   const auto no_module = nothing(Module{});
+  const auto no_pool = nothing(MemoryPoolHandle{});
   const auto no_function = nothing(Function{});
   constexpr api::MemoryHandle kNoMemory = 0x1234;
   constexpr auto kFd = api::HandleType::posix_file_descriptor;
@@ -172,6 +175,11 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
   api::GraphExec exec = nullptr;
   Module module = nullptr;
   Function kernel = nullptr;
+  MemoryPoolHandle pool = nullptr;
+  const PoolProperties no_properties{};
+  PoolPointer pool_pointer{};
+  auto access_flags = api::AccessFlags::none;
+  api::Location any_location = location;
   IpcMemoryHandle memory_handle{};
   IpcEventHandle event_handle{};
   api::PointerAttribute attribute = api::PointerAttribute::memory_type;
@@ -254,6 +262,24 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
       BAD(cuMemsetD8_v2, invalid_value, kNowhere, 1, 8),
       BAD(cuMemsetD16_v2, invalid_value, word + 1, 1, 8),
       BAD(cuMemsetD32_v2, invalid_value, word + 2, 1, 8),
+      BAD(cuMemPoolCreate, invalid_value, &pool, &no_properties),
+      BAD(cuMemPoolDestroy, invalid_value, no_pool),
+      BAD(cuMemAllocAsync, invalid_value, &address, 0, device.stream),
+      BAD(cuMemAllocFromPoolAsync, invalid_value, &address, 8, no_pool, device.stream),
+      BAD(cuMemFreeAsync, invalid_value, kNowhere, device.stream),
+      BAD(cuDeviceGetDefaultMemPool, invalid_device, &pool, kNoDevice),
+      BAD(cuDeviceGetMemPool, invalid_device, &pool, kNoDevice),
+      BAD(cuDeviceSetMemPool, invalid_value, 0, no_pool),
+      BAD(cuMemPoolGetAttribute, invalid_value, no_pool, PoolAttribute::used_mem_high, &size),
+      BAD(cuMemPoolSetAttribute, invalid_value, no_pool, PoolAttribute::used_mem_high, &size),
+      BAD(cuMemPoolTrimTo, invalid_value, no_pool, 0),
+      BAD(cuMemPoolSetAccess, invalid_value, no_pool, &access, 1),
+      BAD(cuMemPoolGetAccess, invalid_value, &access_flags, no_pool, &any_location),
+      BAD(cuMemPoolExportToShareableHandle, invalid_value, &number, no_pool, kFd, 0),
+      BAD(cuMemPoolImportFromShareableHandle, invalid_value, &pool, reinterpret_cast<void*>(-1L),
+          kFd, 0),
+      BAD(cuMemPoolExportPointer, invalid_value, &pool_pointer, word),
+      BAD(cuMemPoolImportPointer, invalid_value, &address, no_pool, &pool_pointer),
       BAD(cuStreamCreate, invalid_value, &stream, kNoFlag),
       BAD(cuStreamDestroy_v2, invalid_handle, no_stream),
       BAD(cuStreamQuery, invalid_handle, no_stream),

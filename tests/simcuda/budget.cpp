@@ -155,6 +155,10 @@ bool join_account(const AccountEntry& entry) noexcept {
   return true;
 }
 
+AccountEntry account_entry(std::uint32_t index) noexcept { return {index, words[index].load()}; }
+
+bool is_account_held(std::uint32_t index) noexcept { return is_held(index); }
+
 void leave_account(std::uint32_t index) noexcept {
   if (--held[index] == 0) set_lock(index, F_UNLCK);
 }

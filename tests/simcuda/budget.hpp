@@ -34,6 +34,10 @@ bool open_account(int device_number, std::uint64_t size_bytes, std::uint64_t lim
                   AccountEntry& entry) noexcept;
 /// Holds another process's entry too; false if it is no longer the same.
 bool join_account(const AccountEntry& entry) noexcept;
+/// The entry as it is now, for another process to join.
+AccountEntry account_entry(std::uint32_t index) noexcept;
+/// Whether any process holds it.
+bool is_account_held(std::uint32_t index) noexcept;
 /// Lets go, once for each open_account() and join_account().
 void leave_account(std::uint32_t index) noexcept;
 

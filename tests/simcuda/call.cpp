@@ -9,7 +9,10 @@
 
 #include "devices.hpp"
 #include "driver.hpp"
+#include "faults.hpp"
 #include "host_functions.hpp"
+#include "pools.hpp"
+#include "profiles.hpp"
 
 namespace vramlink::simcuda {
 namespace {
@@ -33,16 +36,7 @@ const FunctionEntry* function_table() noexcept {
   return table.data();
 }
 
-struct PlantedFailure {
-  std::uint64_t first = 0;  ///< in the function's count of calls
-  std::uint64_t count = 0;
-  std::size_t function = 0;
-  Status status = Status::success;
-};
-
 std::array<std::atomic<std::uint64_t>, kFunctionCount> counts;
-std::array<PlantedFailure, 16> failures;
-std::atomic<std::uint32_t> failure_count{0};
 std::atomic<bool> log_is_on{false};
 std::array<char, 512> log_path{};
 
@@ -59,21 +53,24 @@ bool is_reactor() noexcept {
   return std::strcmp(name.data(), kReactorName) == 0;
 }
 
-Status planted(FunctionId function, std::uint64_t number) noexcept {
-  if (failure_count.load(std::memory_order_acquire) == 0) return Status::success;
-  for (const PlantedFailure& failure : failures) {
-    if (failure.function == static_cast<std::size_t>(function) && number >= failure.first &&
-        number - failure.first < failure.count) {
-      return failure.status;
-    }
+/// Those that are read before the first call does anything.
+void read_call_settings() noexcept {
+  static std::atomic<bool> is_read{false};
+  if (is_read.load(std::memory_order_relaxed) || is_read.exchange(true)) return;
+  if (const char* path = std::getenv("VRAMLINK_SIMCUDA_LOG"); path != nullptr && *path != 0) {
+    std::snprintf(log_path.data(), log_path.size(), "%s", path);
+    log_is_on.store(true, std::memory_order_release);
   }
-  return Status::success;
+  const char* text = std::getenv("VRAMLINK_SIMCUDA_FAIL");
+  if (text == nullptr || plant_faults(text)) return;
+  std::fprintf(stderr, "simcuda: VRAMLINK_SIMCUDA_FAIL=%s: not NAME:FIRST:COUNT:WHAT,...\n", text);
+  std::abort();
 }
 
 }  // namespace
 
 Call::Call(FunctionId function, Needs needs) noexcept : function_(function), needs_(needs) {
-  if (function == FunctionId::cuInit) read_call_settings();
+  read_call_settings();
   if (is_logged()) {
     const FunctionEntry& entry = function_table()[static_cast<std::size_t>(function)];
     length_ = static_cast<std::size_t>(std::snprintf(line_.data(), line_.size(), "%d %d %s",
@@ -90,17 +87,27 @@ Call::Call(FunctionId function, Needs needs) noexcept : function_(function), nee
 }
 
 Status Call::begin() noexcept {
-  const std::uint64_t number = counts[static_cast<std::size_t>(function_)].fetch_add(1) + 1;
-  if (needs_ == Needs::nothing) return planted(function_, number);
-  if (is_in_host_function()) return Status::not_permitted;
+  counts[static_cast<std::size_t>(function_)].fetch_add(1);
+  if (needs_ != Needs::nothing && is_in_host_function()) return Status::not_permitted;
   // A fork of a process with a driver has none and cannot get one; its copy of the lock may be
   // held.
   const Process process = this_process();
+  if (process != Process::forked) meet_faults(static_cast<std::uint32_t>(function_), faults_);
+  faults_.bear(FaultMoment::before);
+  Status planted = faults_.failure(FaultMoment::before);
+  if (planted == Status::success && lacks(symbol_of(static_cast<std::uint32_t>(function_)))) {
+    planted = Status::not_supported;
+  }
+  if (needs_ == Needs::nothing) return planted;
   if (process == Process::forked) return Status::not_initialized;
   if (process == Process::fresh && needs_ != Needs::start) return Status::not_initialized;
   if (device_state.stop.load()) return Status::deinitialized;
   driver_lock.lock();
-  Status status = planted(function_, number);
+  if (const Status fault = faults_.sticky(FaultMoment::before); fault != Status::success) {
+    give_fault_here(fault);
+  }
+  arm_fault(faults_.sticky(FaultMoment::after));
+  Status status = planted;
   if (status == Status::success && (needs_ == Needs::context || needs_ == Needs::healthy)) {
     const Context* context = current_context();
     if (context == nullptr) {
@@ -111,12 +118,21 @@ Status Call::begin() noexcept {
       status = fault_of(index_of(*context));
     }
   }
-  if (status != Status::success) driver_lock.unlock();
+  if (status != Status::success) end();
   return status;
 }
 
 void Call::end() noexcept {
-  if (needs_ != Needs::nothing) driver_lock.unlock();
+  if (needs_ == Needs::nothing) return;
+  if (const Status fault = disarm_fault(); fault != Status::success) give_fault_here(fault);
+  sweep_frees();
+  driver_lock.unlock();
+}
+
+Status Call::leave(Status status) noexcept {
+  faults_.bear(FaultMoment::after);
+  const Status planted = faults_.failure(FaultMoment::after);
+  return planted == Status::success ? status : planted;
 }
 
 bool Call::is_logged() const noexcept { return log_is_on.load(std::memory_order_acquire); }
@@ -163,49 +179,11 @@ std::uint64_t call_count(const char* name) noexcept {
   return count;
 }
 
-bool plant_failure(const char* name, std::uint64_t first, std::uint64_t count,
-                   Status status) noexcept {
-  bool found = false;
-  for (std::size_t i = 0; i < kFunctionCount; ++i) {
-    if (!is_named(function_table()[i], name)) continue;
-    for (PlantedFailure& failure : failures) {
-      if (failure.count != 0) continue;
-      failure = {counts[i].load() + first, count, i, status};
-      failure_count.fetch_add(1, std::memory_order_release);
-      found = true;
-      break;
-    }
-  }
-  return found;
+bool is_function_named(std::uint32_t function, const char* name) noexcept {
+  return is_named(function_table()[function], name);
 }
 
-void clear_failures() noexcept {
-  for (PlantedFailure& failure : failures) failure = {};
-  failure_count.store(0);
-}
-
-void read_call_settings() noexcept {
-  static std::atomic<bool> is_read{false};
-  if (is_read.exchange(true)) return;
-  if (const char* path = std::getenv("VRAMLINK_SIMCUDA_LOG"); path != nullptr && *path != 0) {
-    std::snprintf(log_path.data(), log_path.size(), "%s", path);
-    log_is_on.store(true, std::memory_order_release);
-  }
-  // NAME:FIRST:COUNT:STATUS
-  if (const char* text = std::getenv("VRAMLINK_SIMCUDA_FAIL"); text != nullptr && *text != 0) {
-    std::array<char, 64> name{};
-    std::uint64_t first = 1;
-    std::uint64_t count = 1;
-    int status = static_cast<int>(Status::unknown);
-    const int fields = std::sscanf(text, "%63[^:]:%" SCNu64 ":%" SCNu64 ":%d", name.data(), &first,
-                                   &count, &status);
-    if (fields < 1 || !plant_failure(name.data(), first, count, static_cast<Status>(status))) {
-      std::fprintf(stderr, "simcuda: VRAMLINK_SIMCUDA_FAIL=%s: not NAME:FIRST:COUNT:STATUS\n",
-                   text);
-      std::abort();
-    }
-  }
-}
+const char* symbol_of(std::uint32_t function) noexcept { return function_table()[function].symbol; }
 
 Status find_function(const char* name, void** function, int version,
                      api::ProcQuery* found) noexcept {
@@ -233,6 +211,10 @@ Status cuGetProcAddress_v2(const char* name, void** function, int version, std::
       FunctionId::cuGetProcAddress_v2, Needs::nothing,
       [&] {
         if (name == nullptr || function == nullptr || flags > 2) return Status::invalid_value;
+        if (!profile().has_query) {  // a library cannot hide a symbol: it is of no use instead
+          *function = nullptr;
+          return Status::not_found;
+        }
         // Real drivers answer success and say by `found` what is missing.
         const Status status = find_function(name, function, version, found);
         return found != nullptr ? Status::success : status;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "device_process.hpp"
+#include "faults.hpp"
 #include "functions.hpp"
 
 namespace vramlink::simcuda {
@@ -35,6 +36,8 @@ class Call {
   [[nodiscard]] Status begin() noexcept;
   /// Lets the lock go again.
   void end() noexcept;
+  /// What the call returns, when all is done.
+  [[nodiscard]] Status leave(Status status) noexcept;
 
   [[nodiscard]] bool is_logged() const noexcept;
   void show(std::uint64_t value) noexcept;
@@ -48,6 +51,7 @@ class Call {
 
   FunctionId function_;
   Needs needs_;
+  MetFaults faults_;
   std::size_t length_ = 0;
   std::array<char, 2048> line_;
 };
@@ -111,6 +115,11 @@ struct AttributeValues {
   void* const* values;
   std::size_t count;
 };
+/// The value of a pool's attribute.
+struct PoolValue {
+  PoolAttribute attribute;
+  const void* value;
+};
 /// Text that a function gives back.
 struct TextOut {
   const char* text;
@@ -125,6 +134,8 @@ void show_value(Call& call, Accesses accesses) noexcept;
 void show_value(Call& call, Nodes nodes) noexcept;
 void show_value(Call& call, AttributeValues values) noexcept;
 void show_value(Call& call, TextOut text) noexcept;
+void show_value(Call& call, PoolValue value) noexcept;
+void show_value(Call& call, const PoolProperties* properties) noexcept;
 void show_value(Call& call, const api::Location* location) noexcept;
 void show_value(Call& call, const api::AllocationProperties* properties) noexcept;
 void show_value(Call& call, const api::Memcpy3d* copy) noexcept;
@@ -136,6 +147,7 @@ void show_given(Call& call, AttributeValues values) noexcept;
 void show_given(Call& call, Out<IpcMemoryHandle> handle) noexcept;
 void show_given(Call& call, Out<IpcEventHandle> handle) noexcept;
 void show_given(Call& call, TextOut text) noexcept;
+void show_given(Call& call, PoolValue value) noexcept;
 void show_given(Call& call, Out<api::Uuid> uuid) noexcept;
 void show_given(Call& call, Out<api::AllocationProperties> properties) noexcept;
 void show_given(Call& call, Out<float> number) noexcept;
@@ -151,6 +163,7 @@ Status enter(FunctionId function, Needs needs, const Body& body, Arguments... ar
     if (call.is_logged() && status == Status::success) (show_given(call, arguments), ...);
     call.end();
   }
+  status = call.leave(status);
   if (call.is_logged()) call.write_log(status);
   return status;
 }
@@ -158,14 +171,9 @@ Status enter(FunctionId function, Needs needs, const Body& body, Arguments... ar
 /// How often a function was called; 0 for a name that is not known. Both "cuMemFree" and
 /// "cuMemFree_v2" count what either counts.
 std::uint64_t call_count(const char* name) noexcept;
-/// The calls of `name` number `first` to `first + count - 1` from now on return `status` and do
-/// nothing; false if the name is not known or too many are planted.
-bool plant_failure(const char* name, std::uint64_t first, std::uint64_t count,
-                   Status status) noexcept;
-void clear_failures() noexcept;
-
-/// Reads VRAMLINK_SIMCUDA_LOG and VRAMLINK_SIMCUDA_FAIL; in cuInit.
-void read_call_settings() noexcept;
+/// Of a FunctionId as a number.
+bool is_function_named(std::uint32_t function, const char* name) noexcept;
+const char* symbol_of(std::uint32_t function) noexcept;
 
 /// Finds a function for cuGetProcAddress.
 Status find_function(const char* name, void** function, int version,

@@ -86,6 +86,9 @@ void show_attribute(Call& call, api::PointerAttribute attribute, const void* val
     return type;
   };
   using Attribute = api::PointerAttribute;
+  if (attribute == kPoolOfPointer) {
+    return call.show(reinterpret_cast<const void*>(as(std::uintptr_t{0})));
+  }
   switch (attribute) {
     case Attribute::is_managed:
     case Attribute::is_legacy_ipc_capable:
@@ -169,6 +172,20 @@ void show_value(Call& call, TextOut text) noexcept {
   call.show(static_cast<const void*>(text.text));
 }
 
+void show_value(Call& call, PoolValue value) noexcept { call.show(value.value); }
+
+void show_value(Call& call, const PoolProperties* properties) noexcept {
+  if (properties == nullptr) return call.show(static_cast<const void*>(nullptr));
+  call.show_text(" { type");
+  call.show(static_cast<std::int64_t>(properties->type));
+  call.show_text(" handles");
+  call.show(static_cast<std::int64_t>(properties->handle_types));
+  show_location(call, properties->location);
+  call.show_text(" max");
+  call.show(std::uint64_t{properties->size_bytes_max});
+  call.show_text(" }");
+}
+
 void show_value(Call& call, const api::Location* location) noexcept {
   if (location == nullptr) return call.show(static_cast<const void*>(nullptr));
   show_location(call, *location);
@@ -244,6 +261,19 @@ void show_given(Call& call, Out<IpcEventHandle> handle) noexcept {
 void show_given(Call& call, TextOut text) noexcept {
   call.show_text(" ->");
   show_value(call, text.text);
+}
+
+void show_given(Call& call, PoolValue value) noexcept {
+  call.show_text(" ->");
+  // The first three are ints.
+  if (value.attribute <= PoolAttribute::reuse_allow_internal_dependencies) {
+    int number = 0;
+    std::memcpy(&number, value.value, sizeof number);
+    return call.show(std::int64_t{number});
+  }
+  std::uint64_t number = 0;
+  std::memcpy(&number, value.value, sizeof number);
+  call.show(number);
 }
 
 void show_given(Call& call, Out<api::Uuid> uuid) noexcept {

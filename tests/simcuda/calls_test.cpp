@@ -203,6 +203,29 @@ TEST_F(LoggedCalls, ShowWordsAndGraphsByTheirFields) {
   EXPECT_STATUS(success, cuStreamSynchronize(device.stream));
 }
 
+TEST_F(LoggedCalls, ShowPoolsByTheirFields) {
+  Device device;
+  PoolProperties properties{};
+  properties.type = api::AllocationType::pinned;
+  properties.location = {api::LocationType::device, 0};
+  properties.size_bytes_max = 4096;
+  MemoryPoolHandle pool = nullptr;
+  EXPECT_STATUS(success, cuMemPoolCreate(&pool, &properties));
+  EXPECT_EQ(line_of("cuMemPoolCreate"), "cuMemPoolCreate " + hex(&pool) +
+                                            " { type 1 handles 0 device 0 max 4096 } -> " +
+                                            hex(pool) + " = 0 CUDA_SUCCESS");
+  std::uint64_t threshold = 99;
+  EXPECT_STATUS(success, cuMemPoolSetAttribute(pool, PoolAttribute::release_threshold, &threshold));
+  EXPECT_EQ(line_of("cuMemPoolSetAttribute"), "cuMemPoolSetAttribute " + hex(pool) + " 4 " +
+                                                  hex(&threshold) + " -> 99 = 0 CUDA_SUCCESS");
+  int reuse = 0;
+  EXPECT_STATUS(
+      success, cuMemPoolGetAttribute(pool, PoolAttribute::reuse_follow_event_dependencies, &reuse));
+  EXPECT_EQ(line_of("cuMemPoolGetAttribute"),
+            "cuMemPoolGetAttribute " + hex(pool) + " 1 " + hex(&reuse) + " -> 1 = 0 CUDA_SUCCESS");
+  EXPECT_STATUS(success, cuMemPoolDestroy(pool));
+}
+
 TEST_F(LoggedCalls, ShowLongListsUpToALimit) {
   Device device;
   RegisteredPage page;

@@ -144,6 +144,13 @@ Outcome fill_piece(const StreamSlot& slot, Op& op) noexcept {
   return op.done_bytes == op.size_bytes ? Outcome::done : Outcome::partial;
 }
 
+void take_away(const Op& op) noexcept {
+  const Use use(0, op.to);
+  Range& range = device_state.ranges[op.to.range];
+  if (range.generation.load() != op.to.generation) return;
+  for (auto& access : range.access) access.store(0);
+}
+
 Outcome run_kernel(const StreamSlot& slot, Op& op) noexcept {
   device_state.busy[0].store(kBusyAll);
   const bool done = op.kernel.step(op.kernel);
@@ -180,6 +187,9 @@ Outcome perform(const StreamSlot& slot, Op& op) noexcept {
       return copy_piece(slot, op);
     case OpKind::fill:
       return fill_piece(slot, op);
+    case OpKind::take_away:
+      take_away(op);
+      return Outcome::done;
     case OpKind::kernel:
       return run_kernel(slot, op);
     case OpKind::fault:

@@ -35,6 +35,8 @@ struct Range {
   int device = -1;                                             ///< where the memory lies
   std::uint32_t context = 0;                                   ///< index; of memory that has one
   std::uint32_t memory = kNoRange;                             ///< index of the allocation
+  std::uint32_t pool = kNoRange;                               ///< index, of what came from one
+  bool is_being_freed = false;                                 ///< a stream is to free it
   std::uint32_t flags = 0;                                     ///< of the registration
   std::uint64_t buffer_id = 0;
 };
@@ -56,6 +58,7 @@ enum class OpKind : std::uint8_t {
   write_word,
   copy,
   fill,
+  take_away,  ///< no device may use the range at `to` any more
   kernel,
   fault  ///< makes the context faulty with `value`
 };

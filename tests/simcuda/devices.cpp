@@ -9,6 +9,7 @@
 
 #include "budget.hpp"
 #include "driver.hpp"
+#include "profiles.hpp"
 
 namespace vramlink::simcuda {
 
@@ -17,7 +18,6 @@ std::array<EventWords, kEventMax> event_words;
 
 namespace {
 
-constexpr int kDriverVersion = 13000;
 constexpr std::uint64_t kDefaultMemoryMib = 1024;
 constexpr std::uint64_t kDefaultTeardownUs = 3000;
 constexpr const char* kDeviceName = "Stand-in GPU";
@@ -49,10 +49,17 @@ api::Uuid uuid_of(int number) noexcept {
   return uuid;
 }
 
-/// "GPU-" and the usual groups of hexadecimal digits.
-std::array<char, 48> uuid_text(const api::Uuid& uuid) noexcept {
+/// Of the part of a GPU that a process has instead.
+api::Uuid mig_uuid_of(int number) noexcept {
+  api::Uuid uuid = uuid_of(number);
+  uuid.bytes[3] = 1;
+  return uuid;
+}
+
+/// "GPU-" or "MIG-", and the usual groups of hexadecimal digits.
+std::array<char, 48> uuid_text(const char* kind, const api::Uuid& uuid) noexcept {
   std::array<char, 48> text{};
-  int length = std::snprintf(text.data(), text.size(), "GPU-");
+  int length = std::snprintf(text.data(), text.size(), "%s", kind);
   for (int i = 0; i < 16; ++i) {
     const bool begins_group = i == 4 || i == 6 || i == 8 || i == 10;
     length +=
@@ -64,10 +71,14 @@ std::array<char, 48> uuid_text(const api::Uuid& uuid) noexcept {
 
 /// The host device that an entry of CUDA_VISIBLE_DEVICES names, or -1.
 int device_named(const char* entry, std::size_t length, int count) noexcept {
-  if (length > 4 && std::strncmp(entry, "GPU-", 4) == 0) {
+  const bool is_part = length > 4 && std::strncmp(entry, "MIG-", 4) == 0;
+  if (is_part && !profile().is_mig) return -1;
+  if (is_part || (length > 4 && std::strncmp(entry, "GPU-", 4) == 0)) {
     int found = -1;
     for (int number = 0; number < count; ++number) {
-      if (std::strncmp(uuid_text(uuid_of(number)).data(), entry, length) != 0) continue;
+      const auto text =
+          is_part ? uuid_text("MIG-", mig_uuid_of(number)) : uuid_text("GPU-", uuid_of(number));
+      if (std::strncmp(text.data(), entry, length) != 0) continue;
       if (found >= 0) return -1;  // an abbreviation of several
       found = number;
     }
@@ -95,11 +106,13 @@ void read_devices() noexcept {
   std::uint64_t count = number_from("VRAMLINK_SIMCUDA_DEVICES", 1);
   if (count > kDeviceMax) count = kDeviceMax;
   memory_bytes = number_from("VRAMLINK_SIMCUDA_MEMORY_MIB", kDefaultMemoryMib) << 20;
-  peers = number_from("VRAMLINK_SIMCUDA_PEER_ACCESS", 1) != 0;
+  peers = number_from("VRAMLINK_SIMCUDA_PEER_ACCESS", 1) != 0 && !profile().is_mig;
   mps = mps_from_environment();
   visible_count = 0;
   const auto show = [](int number) {
-    visible[static_cast<std::size_t>(visible_count++)] = {number, uuid_of(number)};
+    if (profile().is_mig && visible_count == 1) return;  // a process has one part at most
+    visible[static_cast<std::size_t>(visible_count++)] = {
+        number, profile().is_mig ? mig_uuid_of(number) : uuid_of(number)};
   };
   const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
   if (list == nullptr) {
@@ -112,7 +125,7 @@ void read_devices() noexcept {
     const int number = device_named(list, length, static_cast<int>(count));
     if (number < 0 || ordinal_of(number) >= 0) return;
     show(number);
-    if (list[length] == 0) return;
+    if (list[length] == 0 || profile().is_mig) return;
     list += length + 1;
   }
 }
@@ -152,7 +165,20 @@ constexpr std::array kAttributes{
     AttributeValue{Attribute::handle_type_posix_file_descriptor_supported, 1},
     AttributeValue{Attribute::read_only_host_register_supported, 1},
     AttributeValue{Attribute::can_use_64_bit_stream_mem_ops, 1},
+    AttributeValue{kPoolsSupported, 1},
+    AttributeValue{kPoolHandleTypes, static_cast<int>(api::HandleType::posix_file_descriptor)},
 };
+
+/// What the profile has of an attribute that says whether something is supported.
+bool is_supported(api::DeviceAttribute attribute) noexcept {
+  const Profile& now = profile();
+  if (attribute == kPoolsSupported) return now.has_pools;
+  if (attribute == kPoolHandleTypes) return now.has_pools && now.exports_fds;
+  if (attribute == Attribute::virtual_memory_management_supported) return now.has_mapping;
+  if (attribute == Attribute::handle_type_posix_file_descriptor_supported) return now.exports_fds;
+  if (attribute == Attribute::can_use_64_bit_stream_mem_ops) return now.has_words_64;
+  return true;
+}
 
 bool is_device(api::Device device) noexcept { return device >= 0 && device < visible_count; }
 
@@ -178,7 +204,8 @@ int ordinal_of(int number) noexcept {
 std::uint64_t device_memory_bytes() noexcept { return memory_bytes; }
 bool peer_access_possible() noexcept { return peers; }
 int driver_version() noexcept {
-  return static_cast<int>(number_from("VRAMLINK_SIMCUDA_DRIVER_VERSION", kDriverVersion));
+  return static_cast<int>(number_from("VRAMLINK_SIMCUDA_DRIVER_VERSION",
+                                      static_cast<std::uint64_t>(profile().driver_version)));
 }
 
 void set_delay(std::uint64_t fixed_us, std::uint64_t random_max_us, std::uint64_t seed) noexcept {
@@ -247,8 +274,8 @@ Status cuDeviceGetName(char* name, int size, api::Device device) {
       [&] {
         if (name == nullptr || size <= 0) return Status::invalid_value;
         if (!is_device(device)) return Status::invalid_device;
-        std::snprintf(name, static_cast<std::size_t>(size), "%s %d", kDeviceName,
-                      device_settings(device).number);
+        std::snprintf(name, static_cast<std::size_t>(size), "%s %d%s", kDeviceName,
+                      device_settings(device).number, profile().is_mig ? " MIG 1g.10gb" : "");
         return Status::success;
       },
       TextOut{name}, size, device);
@@ -271,7 +298,13 @@ Status cuDeviceGetUuid_v2(api::Uuid* uuid, api::Device device) {
 
 Status cuDeviceGetUuid(api::Uuid* uuid, api::Device device) {
   return enter(
-      FunctionId::cuDeviceGetUuid, Needs::initialized, [&] { return get_uuid(uuid, device); },
+      FunctionId::cuDeviceGetUuid, Needs::initialized,
+      [&] {
+        const Status status = get_uuid(uuid, device);
+        // The older function names the whole GPU.
+        if (status == Status::success) *uuid = uuid_of(device_settings(device).number);
+        return status;
+      },
       out(uuid), device);
 }
 
@@ -291,7 +324,7 @@ Status cuDeviceGetAttribute(int* value, api::DeviceAttribute attribute, api::Dev
         }
         for (const AttributeValue& known : kAttributes) {
           if (known.attribute != attribute) continue;
-          *value = known.value;
+          *value = is_supported(attribute) ? known.value : 0;
           return Status::success;
         }
         return Status::invalid_value;

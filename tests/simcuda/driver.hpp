@@ -10,6 +10,7 @@
 #include "device_state.hpp"
 #include "functions.hpp"
 #include "pool.hpp"
+#include "pool_api.hpp"
 
 namespace vramlink::simcuda {
 
@@ -53,6 +54,8 @@ struct EventWords {
 /// Device memory that this process holds, by handle or by mapping.
 struct Memory {
   int fd = -1;
+  std::uint64_t offset_bytes = 0;  ///< in the fd
+  bool is_part = false;            ///< of a pool's fd
   std::uint64_t size_bytes = 0;
   std::uint32_t handle_count = 0;
   std::uint32_t mapping_count = 0;
@@ -68,6 +71,28 @@ struct Reservation {
   std::uint64_t size_bytes = 0;
 };
 
+/// Where stream-ordered allocations come from (pools.hpp).
+struct MemoryPool {
+  int device = 0;  ///< ordinal
+  int fd = -1;     ///< holds the bytes of all that is allocated
+  std::uint64_t id = 0;
+  std::uint64_t next_offset = 0;
+  std::uint64_t size_bytes_max = 0;  ///< 0: no limit
+  bool is_default = false;
+  bool is_import = false;
+  bool is_exportable = false;
+  bool is_exported = false;
+  bool is_destroyed = false;  ///< by the program; lives until its last allocation is freed
+  std::uint32_t allocation_count = 0;
+  std::uint64_t used_bytes = 0;
+  std::uint64_t used_bytes_high = 0;
+  std::uint64_t reserved_bytes = 0;
+  std::uint64_t reserved_bytes_high = 0;
+  std::uint64_t release_threshold = 0;
+  std::array<int, 3> reuse{1, 1, 1};
+  std::array<std::uint8_t, kDeviceMax> access{};  ///< api::AccessFlags for each device
+};
+
 inline constexpr std::uint32_t kEventMax = 4096;
 
 struct Driver {
@@ -76,6 +101,7 @@ struct Driver {
   Pool<Event, HandleKind::event, kEventMax> events;
   Pool<Memory, HandleKind::memory, 4096> memories;
   Pool<Reservation, HandleKind::memory, 4096> reservations;
+  Pool<MemoryPool, HandleKind::pool, 256> pools;
 };
 
 extern Driver driver;

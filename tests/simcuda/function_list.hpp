@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "backend/cuda/driver_api.hpp"
+#include "pool_api.hpp"
 
 namespace vramlink::simcuda {
 
@@ -76,6 +77,23 @@ struct MemsetNodeParameters {
   X(, cuMemsetD32, cuMemsetD32_v2, 3020, Status(api::DevicePointer target, unsigned value, std::size_t count)) \
   X(, cuMemsetD16Async, cuMemsetD16Async, 3020, Status(api::DevicePointer target, unsigned short value, std::size_t count, api::Stream stream)) \
   X(, cuMemsetD32Async, cuMemsetD32Async, 3020, Status(api::DevicePointer target, unsigned value, std::size_t count, api::Stream stream)) \
+  X(, cuMemPoolCreate, cuMemPoolCreate, 11020, Status(MemoryPoolHandle* pool, const PoolProperties* properties)) \
+  X(, cuMemPoolDestroy, cuMemPoolDestroy, 11020, Status(MemoryPoolHandle pool)) \
+  X(, cuMemAllocAsync, cuMemAllocAsync, 11020, Status(api::DevicePointer* address, std::size_t size, api::Stream stream)) \
+  X(, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, Status(api::DevicePointer* address, std::size_t size, MemoryPoolHandle pool, api::Stream stream)) \
+  X(, cuMemFreeAsync, cuMemFreeAsync, 11020, Status(api::DevicePointer address, api::Stream stream)) \
+  X(, cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, 11020, Status(MemoryPoolHandle* pool, api::Device device)) \
+  X(, cuDeviceGetMemPool, cuDeviceGetMemPool, 11020, Status(MemoryPoolHandle* pool, api::Device device)) \
+  X(, cuDeviceSetMemPool, cuDeviceSetMemPool, 11020, Status(api::Device device, MemoryPoolHandle pool)) \
+  X(, cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, Status(MemoryPoolHandle pool, PoolAttribute attribute, void* value)) \
+  X(, cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, Status(MemoryPoolHandle pool, PoolAttribute attribute, void* value)) \
+  X(, cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, Status(MemoryPoolHandle pool, std::size_t kept_bytes)) \
+  X(, cuMemPoolSetAccess, cuMemPoolSetAccess, 11020, Status(MemoryPoolHandle pool, const api::AccessDescriptor* descriptors, std::size_t count)) \
+  X(, cuMemPoolGetAccess, cuMemPoolGetAccess, 11020, Status(api::AccessFlags* flags, MemoryPoolHandle pool, api::Location* location)) \
+  X(, cuMemPoolExportToShareableHandle, cuMemPoolExportToShareableHandle, 11020, Status(void* shareable, MemoryPoolHandle pool, api::HandleType type, unsigned long long flags)) \
+  X(, cuMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle, 11020, Status(MemoryPoolHandle* pool, void* shareable, api::HandleType type, unsigned long long flags)) \
+  X(, cuMemPoolExportPointer, cuMemPoolExportPointer, 11020, Status(PoolPointer* data, api::DevicePointer address)) \
+  X(, cuMemPoolImportPointer, cuMemPoolImportPointer, 11020, Status(api::DevicePointer* address, MemoryPoolHandle pool, PoolPointer* data)) \
   X(, cuStreamSynchronize, cuStreamSynchronize, 2000, Status(api::Stream stream)) \
   X(, cuStreamGetFlags, cuStreamGetFlags, 5050, Status(api::Stream stream, unsigned* flags)) \
   X(, cuStreamWriteValue32, cuStreamWriteValue32_v2, 11070, Status(api::Stream stream, api::DevicePointer address, std::uint32_t value, unsigned flags)) \

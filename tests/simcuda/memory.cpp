@@ -3,6 +3,7 @@
 #include "memory.hpp"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "budget.hpp"
 #include "devices.hpp"
 #include "ipc_client.hpp"
+#include "profiles.hpp"
 #include "ranges.hpp"
 
 namespace vramlink::simcuda {
@@ -76,6 +78,25 @@ bool for_mappings_of(std::uint64_t base, std::uint64_t size_bytes, const Visit& 
     if (is_mapping(range) && overlaps(range)) visit(range);
   });
   return true;
+}
+
+/// A Memory of a place that is counted already; what is counted is given up with it.
+Status add_part(const Part& part, int device, const AccountEntry& account,
+                Memory*& memory) noexcept {
+  memory = driver.memories.add();
+  const int fd = memory == nullptr ? -1 : ::fcntl(part.fd, F_DUPFD_CLOEXEC, 3);
+  if (fd < 0) {
+    if (memory != nullptr) driver.memories.remove(memory);
+    leave_account(account.index);
+    return memory == nullptr ? Status::out_of_memory : Status::operating_system;
+  }
+  memory->fd = fd;
+  memory->offset_bytes = part.offset_bytes;
+  memory->is_part = true;
+  memory->size_bytes = part.size_bytes;
+  memory->account = account.index;
+  memory->device = device;
+  return Status::success;
 }
 
 }  // namespace
@@ -152,17 +173,35 @@ Status import_memory(int fd, Memory*& memory) noexcept {
   return Status::success;
 }
 
+Status create_part(const Part& part, int device, Memory*& memory) noexcept {
+  AccountEntry entry;
+  if (!open_account(device_settings(device).number, part.size_bytes, device_memory_bytes(),
+                    entry)) {
+    return Status::out_of_memory;
+  }
+  return add_part(part, device, entry, memory);
+}
+
+Status join_part(const Part& part, int device, const AccountEntry& account,
+                 Memory*& memory) noexcept {
+  return join_account(account) ? add_part(part, device, account, memory) : Status::invalid_value;
+}
+
 void drop_if_unused(Memory& memory) noexcept {
   if (memory.handle_count > 0 || memory.mapping_count > 0) return;
   withdraw(memory.exported);
-  ::close(memory.fd);
   leave_account(memory.account);
+  if (memory.is_part && !is_account_held(memory.account)) {
+    ::fallocate(memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(memory.offset_bytes), static_cast<off_t>(memory.size_bytes));
+  }
+  ::close(memory.fd);
   driver.memories.remove(&memory);
 }
 
 std::byte* map_alias(const Memory& memory, std::uint64_t size_bytes) noexcept {
   const long alias = sys::call(SYS_mmap, 0, static_cast<long>(size_bytes), PROT_READ | PROT_WRITE,
-                               MAP_SHARED, memory.fd, 0);
+                               MAP_SHARED, memory.fd, static_cast<long>(memory.offset_bytes));
   if (sys::failed(alias)) return nullptr;
   sys::call(SYS_madvise, alias, static_cast<long>(size_bytes), MADV_DONTFORK);
   return reinterpret_cast<std::byte*>(alias);
@@ -191,6 +230,9 @@ Status cuMemCreate(api::MemoryHandle* handle, std::size_t size,
         if (handle == nullptr || properties == nullptr || flags != 0 || size == 0 ||
             !is_granular(size) || !is_pinned_on_device(*properties)) {
           return Status::invalid_value;
+        }
+        if (properties->requested_handle_types != api::HandleType::none && !profile().exports_fds) {
+          return Status::not_supported;
         }
         Memory* memory = nullptr;
         const Status status = create_memory(size, properties->location.id, memory);

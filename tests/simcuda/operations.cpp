@@ -1,6 +1,8 @@
 // Copies, fills and words: the calls that put them into a stream.
 #include "operations.hpp"
 
+#include "profiles.hpp"
+
 namespace vramlink::simcuda {
 namespace {
 
@@ -55,6 +57,7 @@ bool word_kind(api::MemOpType type, WordKind& kind) noexcept {
 Status locate_word(const api::MemOp& operation, bool in_batch, int device, WordKind& kind,
                    Located& to) noexcept {
   if (!word_kind(operation.operation, kind)) return Status::invalid_value;
+  if (kind.width_bytes == 8 && !profile().has_words_64) return Status::not_supported;
   const unsigned flags_max = kind.is_wait ? 3 : kWriteNoBarrier;
   if (operation.flags > flags_max || operation.address % kind.width_bytes != 0) {
     return Status::invalid_value;

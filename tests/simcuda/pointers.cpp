@@ -1,5 +1,6 @@
 // What the driver says of an address.
 #include "memory.hpp"
+#include "pools.hpp"
 #include "ranges.hpp"
 
 namespace vramlink::simcuda {
@@ -16,6 +17,7 @@ bool write_attribute(void* value, Attribute attribute, std::uint64_t address,
     *static_cast<decltype(what)*>(value) = what;
     return true;
   };
+  if (attribute == kPoolOfPointer) return write(pool_of(range));
   switch (attribute) {
     case Attribute::context:
       if (range.context == kNoRange) return write(api::Context{});
@@ -63,6 +65,10 @@ bool write_attribute(void* value, Attribute attribute, std::uint64_t address,
 
 /// What stands for an address that the driver does not know, in the call that asks for many.
 bool write_nothing(void* value, Attribute attribute) noexcept {
+  if (attribute == kPoolOfPointer) {
+    *static_cast<void**>(value) = nullptr;
+    return true;
+  }
   switch (attribute) {
     case Attribute::is_managed:
     case Attribute::is_legacy_ipc_capable:

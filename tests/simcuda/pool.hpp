@@ -16,7 +16,8 @@ enum class HandleKind : std::uint8_t {
   node,
   exec,
   module,
-  function
+  function,
+  pool
 };
 
 /// Objects behind handles. A handle names a slot and its life, so a stale one is found out.

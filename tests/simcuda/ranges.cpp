@@ -33,7 +33,8 @@ std::uint32_t index_of(const Range& range) noexcept {
 }
 
 bool is_legacy_ipc_capable(const Range& range) noexcept {
-  return range.kind == RangeKind::device && range.context != kNoRange && !range.is_import;
+  return range.kind == RangeKind::device && range.context != kNoRange && !range.is_import &&
+         range.pool == kNoRange;
 }
 
 Range* add_range() noexcept {
@@ -47,6 +48,8 @@ Range* add_range() noexcept {
     range.device = -1;
     range.context = kNoRange;
     range.memory = kNoRange;
+    range.pool = kNoRange;
+    range.is_being_freed = false;
     range.flags = 0;
     range.buffer_id = ++buffer_ids;
     return &range;
@@ -149,9 +152,10 @@ bool is_reserved(std::uint64_t address) noexcept {
 
 void allow_peer(int owner, int user, bool allowed) noexcept {
   for_each_range([&](Range& range) {
-    // An import has the rights that it was opened with.
+    // An import has the rights that it was opened with, and what came from a pool those of the
+    // pool.
     if (range.kind != RangeKind::device || range.device != owner || range.context == kNoRange ||
-        range.is_import) {
+        range.is_import || range.pool != kNoRange) {
       return;
     }
     range.access[static_cast<std::size_t>(user)].store(allowed ? kReadWrite : 0);

@@ -153,6 +153,7 @@ Op& Submission::add(OpKind kind) noexcept {
 }
 
 void Submission::commit() noexcept {
+  spring_fault(stream_.context);
   slot().tail.store(end_);
   ring_bell();
 }

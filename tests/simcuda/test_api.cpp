@@ -1,8 +1,10 @@
 // The functions of simcuda.hpp.
 #include "budget.hpp"
 #include "devices.hpp"
+#include "faults.hpp"
 #include "graphs.hpp"
 #include "modules.hpp"
+#include "pools.hpp"
 #include "ranges.hpp"
 #include "simcuda.hpp"
 
@@ -20,6 +22,7 @@ class Guard {
 
 void read_ledger(Ledger* ledger) {
   const Guard guard;
+  sweep_frees();
   *ledger = {};
   driver.contexts.for_each(
       [&](const Context& context) { ledger->retained_contexts += context.retain_count; });
@@ -29,12 +32,15 @@ void read_ledger(Ledger* ledger) {
   ledger->graph_execs = exec_count();
   ledger->modules = module_count();
   ledger->memories = driver.memories.count();
+  ledger->pools = pool_count();
+  ledger->pool_allocations = pool_allocation_count();
   ledger->reservations = driver.reservations.count();
   driver.memories.for_each(
       [&](const Memory& memory) { ledger->device_bytes += memory.size_bytes; });
   for_each_range([&](const Range& range) {
     switch (range.kind) {
       case RangeKind::device:
+        if (range.pool != kNoRange) break;
         ++(range.is_import             ? ledger->imports
            : range.context == kNoRange ? ledger->mappings
                                        : ledger->allocations);
@@ -54,20 +60,17 @@ void read_ledger(Ledger* ledger) {
 
 bool fail_calls(const char* name, std::uint64_t first, std::uint64_t count, int status) {
   const Guard guard;
-  return plant_failure(name, first, count, static_cast<Status>(status));
+  if (name == nullptr || first == 0) return false;
+  return plant_fault({name, first, count, FaultKind::fail, static_cast<std::uint64_t>(status)});
 }
 
-void forget_failures() {
-  const Guard guard;
-  clear_failures();
-}
+bool plant_for_test(const Fault* fault) { return fault != nullptr && plant_fault(*fault); }
 
 bool fault_context(int status) {
   const Guard guard;
   const Context* context = current_context();
   if (context == nullptr) return false;
-  device_state.contexts[index_of(*context)].fault.store(status);
-  ring_bell();
+  give_fault(*context, static_cast<Status>(status));
   return true;
 }
 
@@ -85,6 +88,7 @@ WorkEnds work_ends() {
 
 std::uint64_t device_bytes_held(int device_number) {
   const Guard guard;
+  sweep_frees();
   return bytes_held(device_number);
 }
 
@@ -93,8 +97,9 @@ std::uint64_t device_bytes_held(int device_number) {
 
 const vramlink::simcuda::TestApi* vramlink_simcuda_test_api() {
   using namespace vramlink::simcuda;
-  static constexpr TestApi kApi{read_ledger, call_count,      set_delay,
-                                fail_calls,  forget_failures, fault_context,
-                                work_ends,   device_pid,      device_bytes_held};
+  static constexpr TestApi kApi{read_ledger,       call_count,     set_delay,   fail_calls,
+                                clear_faults,      fault_context,  work_ends,   device_pid,
+                                device_bytes_held, plant_for_test, total_calls, faults_met,
+                                last_met,          hanging_calls,  let_go,      spare_thread};
   return &kApi;
 }

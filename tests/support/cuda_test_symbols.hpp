@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cuda/driver_api.hpp"
+#include "simcuda/pool_api.hpp"
 
 namespace vramlink::test::cuda_api {
 
@@ -13,6 +14,12 @@ struct FunctionTag;
 using Module = ModuleTag*;
 using Function = FunctionTag*;
 using HostFunction = void (*)(void* data);  ///< CUhostFn
+
+using simcuda::kPoolHandleTypes;
+using simcuda::kPoolsSupported;
+using simcuda::MemoryPoolHandle;
+using simcuda::PoolPointer;
+using simcuda::PoolProperties;
 
 /// CUipcMemHandle.
 struct IpcMemoryHandle {
@@ -42,6 +49,14 @@ inline constexpr unsigned kEventInterprocess = 4;  ///< CU_EVENT_INTERPROCESS
   X(mem_alloc_managed, cuMemAllocManaged, cuMemAllocManaged, 6000, Status(DevicePointer* address, std::size_t size, unsigned flags)) \
   X(mem_host_alloc, cuMemHostAlloc, cuMemHostAlloc, 2020, Status(void** address, std::size_t size, unsigned flags)) \
   X(mem_free_host, cuMemFreeHost, cuMemFreeHost, 2000, Status(void* address)) \
+  X(mem_pool_create, cuMemPoolCreate, cuMemPoolCreate, 11020, Status(MemoryPoolHandle* pool, const PoolProperties* properties)) \
+  X(mem_pool_destroy, cuMemPoolDestroy, cuMemPoolDestroy, 11020, Status(MemoryPoolHandle pool)) \
+  X(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, Status(DevicePointer* address, std::size_t size, MemoryPoolHandle pool, Stream stream)) \
+  X(mem_free_async, cuMemFreeAsync, cuMemFreeAsync, 11020, Status(DevicePointer address, Stream stream)) \
+  X(mem_pool_export, cuMemPoolExportToShareableHandle, cuMemPoolExportToShareableHandle, 11020, Status(void* shareable, MemoryPoolHandle pool, HandleType type, unsigned long long flags)) \
+  X(mem_pool_import, cuMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle, 11020, Status(MemoryPoolHandle* pool, void* shareable, HandleType type, unsigned long long flags)) \
+  X(mem_pool_export_pointer, cuMemPoolExportPointer, cuMemPoolExportPointer, 11020, Status(PoolPointer* data, DevicePointer address)) \
+  X(mem_pool_import_pointer, cuMemPoolImportPointer, cuMemPoolImportPointer, 11020, Status(DevicePointer* address, MemoryPoolHandle pool, PoolPointer* data)) \
   X(stream_synchronize, cuStreamSynchronize, cuStreamSynchronize, 2000, Status(Stream stream)) \
   X(event_synchronize, cuEventSynchronize, cuEventSynchronize, 2000, Status(Event event)) \
   X(ipc_get_mem_handle, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, Status(IpcMemoryHandle* handle, DevicePointer address)) \

@@ -97,6 +97,8 @@ void count_driver_objects(Holdings& holdings) {
   add("pinned allocations", ledger.pinned - shared.pinned);
   add("device bytes", ledger.device_bytes);
   add("graphs", ledger.graphs);
+  add("pools", ledger.pools);
+  add("pool allocations", ledger.pool_allocations);
   add("executable graphs", ledger.graph_execs);
 }
 
@@ -127,16 +129,19 @@ std::string describe_difference(const Holdings& before, const Holdings& after) {
   return text;
 }
 
+std::string settled_difference(const Holdings& before) {
+  std::string difference = describe_difference(before, current_holdings());
+  for (int i = 0; i < kSettleCount && !difference.empty(); ++i) {
+    std::this_thread::sleep_for(kSettleNap);
+    difference = describe_difference(before, current_holdings());
+  }
+  return difference;
+}
+
 LeakCheck::LeakCheck() : before_(current_holdings()) {}
 
 LeakCheck::~LeakCheck() {
-  // The library's threads may end, and close what they had, a moment after its last user.
-  std::string difference = describe_difference(before_, current_holdings());
-  for (int i = 0; i < kSettleCount && !difference.empty(); ++i) {
-    std::this_thread::sleep_for(kSettleNap);
-    difference = describe_difference(before_, current_holdings());
-  }
-  EXPECT_EQ(difference, "");
+  EXPECT_EQ(settled_difference(before_), "");
   siginfo_t child{};
   const int result = ::waitid(P_ALL, 0, &child, WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
   EXPECT_TRUE(result == -1 && errno == ECHILD) << "a child process was not waited for";

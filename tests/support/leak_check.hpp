@@ -19,6 +19,10 @@ using Holdings = std::map<std::string, std::int64_t>;
 /// One line for each difference, "" if there is none.
 [[nodiscard]] std::string describe_difference(const Holdings& before, const Holdings& after);
 
+/// The same with what this process holds now, or a moment later: the library's threads may end, and
+/// close what they had, after its last user.
+[[nodiscard]] std::string settled_difference(const Holdings& before);
+
 /// Base of test fixtures. It counts before any member of a derived fixture is made and after the
 /// last one is destroyed, so derived fixtures simply own what they need.
 class LeakCheck : public ::testing::Test {

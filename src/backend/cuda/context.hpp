@@ -50,15 +50,17 @@ class PrimaryContext {
 };
 
 /// Makes the context current in this thread while it lives; what was current before is so again
-/// afterwards. One driver call where the context is current already, else three.
+/// afterwards. One driver call where the context is current already, else three. A driver that
+/// fails once is asked again: what is closed in a scope would stay for ever if it were not entered.
 class ContextScope {
  public:
   explicit ContextScope(const PrimaryContext& context) noexcept : driver_(context.driver()) {
     base::expect_driver_calls_allowed();
     api::Context current = nullptr;
     status_ = driver_.ctx_get_current(&current);
-    if (status_ != api::Status::success || current == context.get()) return;
+    if (status_ == api::Status::success && current == context.get()) return;
     status_ = driver_.ctx_push_current(context.get());
+    if (status_ != api::Status::success) status_ = driver_.ctx_push_current(context.get());
     pushed_ = status_ == api::Status::success;
   }
   ~ContextScope() {

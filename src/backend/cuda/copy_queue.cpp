@@ -220,7 +220,11 @@ void CudaCopyQueue::remember(const Source& source) {
 
 Result<void> CudaCopyQueue::submit(backend::SlotCopy& copy, StreamView source_stream,
                                    const std::byte* source, std::span<const std::uint64_t> values) {
-  auto& prepared = static_cast<CudaSlotCopy&>(copy);
+  return of_work(launch(static_cast<CudaSlotCopy&>(copy), source_stream, source, values));
+}
+
+Result<void> CudaCopyQueue::launch(CudaSlotCopy& prepared, StreamView source_stream,
+                                   const std::byte* source, std::span<const std::uint64_t> values) {
   const ContextScope scope(*device_->context());
   VRAMLINK_CHECK(scope.entered());
   const bool complete = source_stream.is_already_complete();
@@ -249,6 +253,12 @@ Result<void> CudaCopyQueue::wait_for(StreamView source_stream) {
 Result<void> CudaCopyQueue::submit_once(StreamView source_stream, std::byte* target,
                                         const std::byte* source, std::uint64_t size_bytes,
                                         std::span<const backend::WordWrite> writes) {
+  return of_work(copy_and_write(source_stream, target, source, size_bytes, writes));
+}
+
+Result<void> CudaCopyQueue::copy_and_write(StreamView source_stream, std::byte* target,
+                                           const std::byte* source, std::uint64_t size_bytes,
+                                           std::span<const backend::WordWrite> writes) {
   const ContextScope scope(*device_->context());
   VRAMLINK_CHECK(scope.entered());
   const PointerInfo info = VRAMLINK_TRY(check_copy_side(

@@ -128,6 +128,12 @@ class CudaCopyQueue final : public backend::CopyQueue {
  private:
   CudaCopyQueue(std::shared_ptr<OpenDevice> device, api::Stream stream) noexcept
       : device_(std::move(device)), stream_(stream), staging_(device_) {}
+  /// As submit() and submit_once(), with the driver's own codes.
+  [[nodiscard]] Result<void> launch(CudaSlotCopy& prepared, StreamView source_stream,
+                                    const std::byte* source, std::span<const std::uint64_t> values);
+  [[nodiscard]] Result<void> copy_and_write(StreamView source_stream, std::byte* target,
+                                            const std::byte* source, std::uint64_t size_bytes,
+                                            std::span<const backend::WordWrite> writes);
   /// Orders our stream behind `source_stream`.
   [[nodiscard]] Result<void> wait_for(StreamView source_stream);
   /// Copies that are prepared from now on expect such a source.

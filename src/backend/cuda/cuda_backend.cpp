@@ -32,11 +32,7 @@ class CudaBackend final : public backend::Backend {
   [[nodiscard]] Result<std::unique_ptr<backend::Memory>> allocate(
       std::uint64_t size_bytes) override {
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    const ContextScope scope(*gpu->context());
-    VRAMLINK_CHECK(scope.entered());
-    gpu->own_work().sweep();
-    return std::unique_ptr<backend::Memory>(
-        VRAMLINK_TRY(CudaMemory::allocate(device_, size_bytes)));
+    return of_work(allocate(*gpu, size_bytes));
   }
 
   [[nodiscard]] Result<std::unique_ptr<backend::ImportedMemory>> import_memory(
@@ -52,7 +48,7 @@ class CudaBackend final : public backend::Backend {
   [[nodiscard]] Result<std::unique_ptr<backend::RegisteredWords>> register_words(
       std::span<std::byte> pages) override {
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    return CudaWords::make(gpu->registrations(), gpu->context(), pages);
+    return of_work(register_words(*gpu, pages));
   }
 
   [[nodiscard]] Result<void> signal(StreamView stream,
@@ -66,10 +62,7 @@ class CudaBackend final : public backend::Backend {
       return {};
     }
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    const ContextScope scope(*gpu->context());
-    VRAMLINK_CHECK(scope.entered());
-    const api::Stream raw = VRAMLINK_TRY(gpu->resolve("signal", stream));
-    return write_words(*gpu, raw, writes);
+    return of_work(signal(*gpu, stream, writes));
   }
 
   [[nodiscard]] Result<void> wait(StreamView stream, backend::WordRef word,
@@ -81,65 +74,30 @@ class CudaBackend final : public backend::Backend {
           .remedy("wait on the CPU, with a deadline");
     }
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    const ContextScope scope(*gpu->context());
-    VRAMLINK_CHECK(scope.entered());
-    const api::Stream raw = VRAMLINK_TRY(gpu->resolve("wait", stream));
-    const Driver& driver = gpu->driver();
-    return driver.check(
-        "cuStreamWaitValue64",
-        driver.stream_wait_value_64(raw, address_of(word), value, api::kWaitGreaterOrEqual));
+    return of_work(wait(*gpu, stream, word, value));
   }
 
   [[nodiscard]] Result<void> copy(StreamView stream, std::byte* target, const std::byte* source,
                                   std::uint64_t size_bytes) override {
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    const ContextScope scope(*gpu->context());
-    VRAMLINK_CHECK(scope.entered());
-    const bool complete = stream.is_already_complete();
-    api::Stream raw = gpu->scratch_stream();
-    if (!complete) raw = VRAMLINK_TRY(gpu->resolve("copy", stream));
-    const PointerInfo to =
-        VRAMLINK_TRY(check_copy_side(*gpu, CopySide::target, target, size_bytes, complete));
-    const bool across = to.kind == PointerKind::device;
-    const PointerInfo from =
-        VRAMLINK_TRY(check_copy_side(*gpu, CopySide::source, source, size_bytes, complete, across));
-    if (!from.reachable) {
-      VRAMLINK_CHECK(copy_across(*gpu, raw, target, source, from.device, size_bytes));
-    } else {
-      VRAMLINK_CHECK(copy_bytes(*gpu, raw, {target, to.kind}, {source, from.kind}, size_bytes));
-    }
-    return complete ? gpu->finish(raw, Deadline::after(kCopyWait)) : Result<void>();
+    return of_work(copy(*gpu, stream, target, source, size_bytes));
   }
 
   [[nodiscard]] Result<void> order(StreamView earlier, StreamView later) override {
     if (earlier == later && earlier.is_already_complete()) return {};
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    const ContextScope scope(*gpu->context());
-    VRAMLINK_CHECK(scope.entered());
-    api::Stream before = nullptr;
-    api::Stream after = nullptr;
-    if (!earlier.is_already_complete()) before = VRAMLINK_TRY(gpu->resolve("order", earlier));
-    if (!later.is_already_complete()) after = VRAMLINK_TRY(gpu->resolve("order", later));
-    // Nothing is behind what is complete, and who says that it is complete later vouches for it.
-    if (earlier.is_already_complete() || later.is_already_complete() || earlier == later) return {};
-    return order_streams(*gpu, before, after);
+    return of_work(order(*gpu, earlier, later));
   }
 
   [[nodiscard]] Result<void> check_stream(StreamView stream) override {
     if (stream.is_already_complete()) return {};
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    const ContextScope scope(*gpu->context());
-    VRAMLINK_CHECK(scope.entered());
-    static_cast<void>(VRAMLINK_TRY(gpu->resolve("check stream", stream)));
-    return {};
+    return of_work(check_stream(*gpu, stream));
   }
 
   [[nodiscard]] Result<std::unique_ptr<backend::CopyQueue>> make_copy_queue() override {
     OpenDevice* gpu = VRAMLINK_TRY(open());
-    const ContextScope scope(*gpu->context());
-    VRAMLINK_CHECK(scope.entered());
-    gpu->own_work().sweep();
-    return CudaCopyQueue::make(device_);
+    return of_work(make_copy_queue(*gpu));
   }
 
   [[nodiscard]] Result<void> check_health() override {
@@ -151,6 +109,79 @@ class CudaBackend final : public backend::Backend {
   }
 
  private:
+  // The parts of the above that need the device open.
+  [[nodiscard]] Result<std::unique_ptr<backend::Memory>> allocate(OpenDevice& gpu,
+                                                                  std::uint64_t size_bytes) {
+    const ContextScope scope(*gpu.context());
+    VRAMLINK_CHECK(scope.entered());
+    gpu.own_work().sweep();
+    return std::unique_ptr<backend::Memory>(
+        VRAMLINK_TRY(CudaMemory::allocate(device_, size_bytes)));
+  }
+  [[nodiscard]] static Result<std::unique_ptr<backend::RegisteredWords>> register_words(
+      OpenDevice& gpu, std::span<std::byte> pages) {
+    return CudaWords::make(gpu.registrations(), gpu.context(), pages);
+  }
+  [[nodiscard]] static Result<void> signal(OpenDevice& gpu, StreamView stream,
+                                           std::span<const backend::WordWrite> writes) {
+    const ContextScope scope(*gpu.context());
+    VRAMLINK_CHECK(scope.entered());
+    const api::Stream raw = VRAMLINK_TRY(gpu.resolve("signal", stream));
+    return write_words(gpu, raw, writes);
+  }
+  [[nodiscard]] static Result<void> wait(OpenDevice& gpu, StreamView stream, backend::WordRef word,
+                                         std::uint64_t value) {
+    const ContextScope scope(*gpu.context());
+    VRAMLINK_CHECK(scope.entered());
+    const api::Stream raw = VRAMLINK_TRY(gpu.resolve("wait", stream));
+    const Driver& driver = gpu.driver();
+    return driver.check(
+        "cuStreamWaitValue64",
+        driver.stream_wait_value_64(raw, address_of(word), value, api::kWaitGreaterOrEqual));
+  }
+  [[nodiscard]] static Result<void> copy(OpenDevice& gpu, StreamView stream, std::byte* target,
+                                         const std::byte* source, std::uint64_t size_bytes) {
+    const ContextScope scope(*gpu.context());
+    VRAMLINK_CHECK(scope.entered());
+    const bool complete = stream.is_already_complete();
+    api::Stream raw = gpu.scratch_stream();
+    if (!complete) raw = VRAMLINK_TRY(gpu.resolve("copy", stream));
+    const PointerInfo to =
+        VRAMLINK_TRY(check_copy_side(gpu, CopySide::target, target, size_bytes, complete));
+    const bool across = to.kind == PointerKind::device;
+    const PointerInfo from =
+        VRAMLINK_TRY(check_copy_side(gpu, CopySide::source, source, size_bytes, complete, across));
+    if (!from.reachable) {
+      VRAMLINK_CHECK(copy_across(gpu, raw, target, source, from.device, size_bytes));
+    } else {
+      VRAMLINK_CHECK(copy_bytes(gpu, raw, {target, to.kind}, {source, from.kind}, size_bytes));
+    }
+    return complete ? gpu.finish(raw, Deadline::after(kCopyWait)) : Result<void>();
+  }
+  [[nodiscard]] static Result<void> order(OpenDevice& gpu, StreamView earlier, StreamView later) {
+    const ContextScope scope(*gpu.context());
+    VRAMLINK_CHECK(scope.entered());
+    api::Stream before = nullptr;
+    api::Stream after = nullptr;
+    if (!earlier.is_already_complete()) before = VRAMLINK_TRY(gpu.resolve("order", earlier));
+    if (!later.is_already_complete()) after = VRAMLINK_TRY(gpu.resolve("order", later));
+    // Nothing is behind what is complete, and who says that it is complete later vouches for it.
+    if (earlier.is_already_complete() || later.is_already_complete() || earlier == later) return {};
+    return order_streams(gpu, before, after);
+  }
+  [[nodiscard]] static Result<void> check_stream(OpenDevice& gpu, StreamView stream) {
+    const ContextScope scope(*gpu.context());
+    VRAMLINK_CHECK(scope.entered());
+    static_cast<void>(VRAMLINK_TRY(gpu.resolve("check stream", stream)));
+    return {};
+  }
+  [[nodiscard]] Result<std::unique_ptr<backend::CopyQueue>> make_copy_queue(OpenDevice& gpu) {
+    const ContextScope scope(*gpu.context());
+    VRAMLINK_CHECK(scope.entered());
+    gpu.own_work().sweep();
+    return CudaCopyQueue::make(device_);
+  }
+
   /// A failure is not remembered: memory may be there another time.
   [[nodiscard]] Result<OpenDevice*> open() {
     // Pairs with the store below.

@@ -174,6 +174,19 @@ Error Driver::error(const char* operation, Status status, const char* file,
       .from(Origin::driver, static_cast<std::int32_t>(status));
 }
 
+Error work_error(Error error) {
+  const bool is_answer = error.code() == Code::unsupported || error.code() == Code::no_device ||
+                         error.code() == Code::resource_exhausted;
+  if (!is_answer || error.origin() != Origin::driver || error.facts() == nullptr) return error;
+  const ErrorFacts& facts = *error.facts();
+  return Error(Code::driver, error.operation(), error.file(), error.line())
+      .about(facts.subject)
+      .because(facts.reason)
+      .remedy(facts.remedy)
+      .device(facts.device)
+      .from(Origin::driver, error.native());
+}
+
 void Driver::report(const char* operation, Status status) const noexcept {
   if (status == Status::success || status == Status::deinitialized) return;
   base::report_failure(operation, error(operation, status));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <vramlink/result.hpp>
 
@@ -22,6 +23,26 @@ struct Functions {
 };
 
 }  // namespace api
+
+/// The answer to a question about work, which is success, not_ready, or the fault of a context that
+/// performs nothing any more. So much follows from a fault that it must be said twice: a driver may
+/// have trouble of its own with one call.
+template <class Ask>
+[[nodiscard]] api::Status state_of_work(const Ask& ask) noexcept {
+  const api::Status first = ask();
+  return first == api::Status::success || first == api::Status::not_ready ? first : ask();
+}
+
+/// The error of work that was to be submitted or asked after. What a driver says it cannot do, or
+/// has not, is an answer to who opens something; here the driver has failed, whatever it says.
+[[nodiscard]] Error work_error(Error error);
+template <class T>
+[[nodiscard]] Result<T> of_work(Result<T> result) {
+  if (result) [[likely]] {
+    return result;
+  }
+  return work_error(std::move(result).error());
+}
 
 /// Immutable, shared by everything that calls the driver. The library is never unloaded.
 class Driver : public api::Functions {

@@ -109,7 +109,7 @@ Result<void> OpenDevice::finish(api::Stream stream, Deadline deadline) {
   VRAMLINK_CHECK(driver().check("cuEventRecord", driver().event_record(event.get(), stream)));
   const Deadline spin_end = Deadline::after(kSpin);
   while (true) {
-    const api::Status status = driver().event_query(event.get());
+    const api::Status status = state_of_work([&] { return driver().event_query(event.get()); });
     if (status != api::Status::not_ready) return driver().check("cuEventQuery", status);
     if (deadline.has_passed()) {
       return Error(Code::timed_out, "wait for GPU")
@@ -126,7 +126,8 @@ Result<void> OpenDevice::finish(api::Stream stream, Deadline deadline) {
 }
 
 Result<void> OpenDevice::check_health() const {
-  const api::Status status = driver().event_query(health_event_.get().value);
+  const api::Status status =
+      state_of_work([this] { return driver().event_query(health_event_.get().value); });
   // Not ready is a GPU that is busy, which is no fault.
   if (status == api::Status::success || status == api::Status::not_ready) return {};
   const Error cause = driver().error("cuEventQuery", status);

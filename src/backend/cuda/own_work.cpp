@@ -31,7 +31,7 @@ void OwnWork::retire_stream(api::Stream stream) noexcept {
         std::find_if(streams_.begin(), streams_.end(),
                      [stream](const StreamHandle& each) { return each.get().value == stream; });
     if (found == streams_.end()) return;
-    if (context_.driver().stream_query(stream) != api::Status::not_ready) {
+    if (scope && !is_busy(stream)) {
       ending = std::move(*found);
       streams_.erase(found);
     }
@@ -49,42 +49,47 @@ void OwnWork::retire_stream(api::Stream stream) noexcept {
   destroy_later(std::unique_ptr<Ending, decltype(retire)>(new Ending{this, stream}, retire));
 }
 
+bool OwnWork::is_busy(api::Stream stream) const noexcept {
+  // An error is a context that performs nothing any more.
+  const auto ask = [&] { return context_.driver().stream_query(stream); };
+  return state_of_work(ask) == api::Status::not_ready;
+}
+
 void OwnWork::bury(std::unique_ptr<Grave> grave) noexcept {
-  if (const Result<void> recorded = record_busy(grave->until); !recorded) {
-    base::report_failure("free GPU memory", recorded.error());
-    // Nothing tells when it may be freed: rather never than too early.
-    static_cast<void>(grave.release());
-    return;
-  }
-  if (grave->until.empty()) return;
+  const ContextScope scope(context_);
   const std::lock_guard lock(mutex_);
+  const Result<void> dated = scope ? date(*grave) : scope.entered();
+  if (dated && grave->until.empty()) return;                           // destroyed behind the lock
+  if (!dated) base::report_failure("free GPU memory", dated.error());  // later, then
   graves_.push_back(std::move(grave));
 }
 
-Result<void> OwnWork::record_busy(std::vector<EventHandle>& until) {
-  const ContextScope scope(context_);
+Result<void> OwnWork::date(Grave& grave) {
   const Driver& driver = context_.driver();
-  const std::lock_guard lock(mutex_);
+  grave.until.clear();
   for (const StreamHandle& stream : streams_) {
-    // An error is a context that performs nothing any more.
-    if (driver.stream_query(stream.get().value) != api::Status::not_ready) continue;
+    if (!is_busy(stream.get().value)) continue;
     EventHandle event = VRAMLINK_TRY(make_event(context_));
     VRAMLINK_CHECK(
         driver.check("cuEventRecord", driver.event_record(event.get().value, stream.get().value)));
-    until.push_back(std::move(event));
+    grave.until.push_back(std::move(event));
   }
+  grave.is_undated = false;
   return {};
 }
 
-bool OwnWork::is_over(const Grave& grave) const noexcept {
+bool OwnWork::is_over(Grave& grave) noexcept {
+  if (grave.is_undated && !date(grave)) return false;
   return std::all_of(grave.until.begin(), grave.until.end(), [this](const EventHandle& event) {
-    return context_.driver().event_query(event.get().value) != api::Status::not_ready;
+    const auto ask = [&] { return context_.driver().event_query(event.get().value); };
+    return state_of_work(ask) != api::Status::not_ready;
   });
 }
 
 void OwnWork::sweep() noexcept {
   std::vector<std::unique_ptr<Grave>> due;  // destroyed outside the lock: that calls the driver
   const ContextScope scope(context_);
+  if (!scope) return;  // nothing can be asked, and nothing destroyed
   const std::lock_guard lock(mutex_);
   const auto first_due = std::stable_partition(
       graves_.begin(), graves_.end(), [this](const auto& grave) { return !is_over(*grave); });

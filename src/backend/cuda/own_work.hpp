@@ -50,6 +50,8 @@ class OwnWork {
   struct Grave {
     virtual ~Grave() = default;
     std::vector<EventHandle> until;
+    /// The driver refused to say when the work is complete: it is asked again.
+    bool is_undated = true;
   };
   template <class Thing>
   struct Holder final : Grave {
@@ -58,9 +60,12 @@ class OwnWork {
   };
 
   void bury(std::unique_ptr<Grave> grave) noexcept;
-  /// Records an event in each stream that has work. Codes: as make_event.
-  [[nodiscard]] Result<void> record_busy(std::vector<EventHandle>& until);
-  [[nodiscard]] bool is_over(const Grave& grave) const noexcept;
+  /// Whether the stream has work that will still be performed. The context is current.
+  [[nodiscard]] bool is_busy(api::Stream stream) const noexcept;
+  /// Records an event in each stream that has work. By the mutex. Codes: as make_event.
+  [[nodiscard]] Result<void> date(Grave& grave);
+  /// By the mutex, the context current.
+  [[nodiscard]] bool is_over(Grave& grave) noexcept;
 
   const PrimaryContext& context_;
   std::mutex mutex_;

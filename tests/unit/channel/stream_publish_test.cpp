@@ -136,9 +136,21 @@ TEST_F(StreamPublish, AFailedEnqueueShowsNothingAndTheSlotComesBack) {
   EXPECT_TRUE(publisher.try_claim(test::kNow));
 }
 
+TEST_F(StreamPublish, ADriverThatFailsOnceLosesNoSlot) {
+  Publisher publisher = open_publisher({.slot_count = 2});
+  device_.fail("signal", Code::driver, 2);  // READY, and then its abandonment
+  WritableFrame frame = publisher.try_claim(device_.stream(kRender)).value();
+  EXPECT_TRUE(
+      publisher.publish(std::move(frame), device_.stream(kRender)).failed_with(Code::driver));
+  const WritableFrame other = publisher.try_claim(test::kNow).value();
+  EXPECT_TRUE(publisher.try_claim(test::kNow).failed_with(Code::full)) << "behind its stream";
+  device_.run();
+  EXPECT_TRUE(publisher.try_claim(test::kNow));
+}
+
 TEST_F(StreamPublish, ASlotThatCannotEvenBeAbandonedIsLost) {
   Publisher publisher = open_publisher({.slot_count = 2});
-  device_.fail("signal", Code::driver, 2);
+  device_.fail("signal", Code::driver, 3);  // READY, and then its abandonment, twice
   WritableFrame frame = publisher.try_claim(device_.stream(kRender)).value();
   EXPECT_TRUE(
       publisher.publish(std::move(frame), device_.stream(kRender)).failed_with(Code::driver));
@@ -355,7 +367,7 @@ TEST_F(StreamPublish, ADeviceThatRefusesEverythingEndsTheChannel) {
   Subscriber subscriber = open_subscriber({.stream_order = false});
   WritableFrame frame = publisher.try_claim(device_.stream(kRender)).value();
   device_.break_down();
-  device_.fail("signal", Code::driver, 2);  // READY, and then its abandonment
+  device_.fail("signal", Code::driver, 3);  // READY, and then its abandonment, twice
   EXPECT_TRUE(
       publisher.publish(std::move(frame), device_.stream(kRender)).failed_with(Code::driver));
   test::wait_until([&] { return publisher.try_claim(test::kNow).failed_with(Code::driver); });
