@@ -13,6 +13,7 @@ namespace vramlink::cli {
 [[nodiscard]] int run(const LsOptions& options);
 [[nodiscard]] int run(const DoctorOptions& options);
 [[nodiscard]] int run(const DoctorChildOptions& options);
+[[nodiscard]] int run(const ExplainOptions& options);
 [[nodiscard]] int run(const VersionOptions& options);
 
 }  // namespace vramlink::cli

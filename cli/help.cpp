@@ -51,6 +51,15 @@ constexpr auto kTexts = std::to_array<HelpText>({
      "doctor [options]", "Says what works here and what does not, with remedies.",
      "Sends frames between two processes through host memory and through each GPU. Exit code 1 if\n"
      "a check failed; warnings count with --strict, and what is not there does not.\n"},
+    {"explain",
+     "  vramlink explain cam0\n"
+     "  vramlink explain cam0 --gpu 1 --try\n",
+     "explain NAME|PID [options]",
+     "Says by which path frames of a channel come here, and why not by a faster one.",
+     "PID: of every channel that the process owns. Only looks, unless --try is given, which makes\n"
+     "it a subscriber for one frame. Ends as `vramlink sub` with the same options would: 5 if "
+     "there\n"
+     "is no path.\n"},
     {"version",
      "  vramlink version\n"
      "  vramlink version --json\n",

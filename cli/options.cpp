@@ -336,6 +336,19 @@ void add_doctor_child(CLI::App& app, DoctorChildOptions& options, const char* na
   add_device_id(command, options.device);
 }
 
+void add_explain(CLI::App& app, ExplainOptions& options) {
+  CLI::App& command = add_command(app, "explain");
+  command.add_option("NAME", options.what)->required();
+  add_device(command, kReaderText, kReaderGpuText, options.device);
+  add_copy_frames(command, options.copy_frames);
+  command.add_flag("--try", options.attempt,
+                   "receive one frame as a subscriber, and say by which path it came");
+  add_seconds(command, "--timeout", "how long to wait for answers and the frame; default 10",
+              options.timeout_ns);
+  command.add_flag("--json", options.json, "print one JSON object");
+  add_color(command);
+}
+
 struct AllOptions {
   DemoOptions demo;
   DemoChildOptions demo_publisher;
@@ -347,6 +360,7 @@ struct AllOptions {
   DoctorOptions doctor;
   DoctorChildOptions doctor_publisher;
   DoctorChildOptions doctor_subscriber;
+  ExplainOptions explain;
   VersionOptions version;
 };
 
@@ -373,6 +387,7 @@ Command chosen(const CLI::App& app, AllOptions& all) {
     all.doctor_publisher.publisher = true;
     return std::move(all.doctor_publisher);
   }
+  if (name == "explain") return std::move(all.explain);
   if (name == kDoctorSubscriber) return std::move(all.doctor_subscriber);
   return all.version;
 }
@@ -402,6 +417,7 @@ std::variant<Command, int> parse_command_line(int argc, const char* const* argv)
   add_doctor(app, all.doctor);
   add_doctor_child(app, all.doctor_publisher, kDoctorPublisher);
   add_doctor_child(app, all.doctor_subscriber, kDoctorSubscriber);
+  add_explain(app, all.explain);
   CLI::App& version = add_command(app, "version");
   version.add_flag("--json", all.version.json, "print one JSON object");
 

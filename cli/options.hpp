@@ -98,12 +98,22 @@ struct DoctorChildOptions {
   DeviceId device;
 };
 
+struct ExplainOptions {
+  std::string what;                  ///< a channel's name, or a process's pid
+  std::optional<DeviceWish> device;  ///< none: the channel's own
+  bool copy_frames = false;          ///< to that device, where it cannot reach the channel's
+  bool attempt = false;              ///< receive a frame
+  std::int64_t timeout_ns = 10'000'000'000;
+  bool json = false;
+};
+
 struct VersionOptions {
   bool json = false;
 };
 
-using Command = std::variant<DemoOptions, DemoChildOptions, PubOptions, SubOptions, GrabOptions,
-                             LsOptions, DoctorOptions, DoctorChildOptions, VersionOptions>;
+using Command =
+    std::variant<DemoOptions, DemoChildOptions, PubOptions, SubOptions, GrabOptions, LsOptions,
+                 DoctorOptions, DoctorChildOptions, ExplainOptions, VersionOptions>;
 
 /// What the command line asks for, or the exit code after help or a mistake was printed.
 [[nodiscard]] std::variant<Command, int> parse_command_line(int argc, const char* const* argv);

@@ -80,6 +80,18 @@ int fail(const Error& error) {
   return exit_code(error.code());
 }
 
+std::string remedy_of(const Error& error) {
+  const ErrorFacts* const facts = error.facts();
+  return facts ? facts->remedy : std::string();
+}
+
+std::string text_without_remedy(const Error& error) {
+  std::string text = to_string(error);
+  const std::string tail = ". Try: " + remedy_of(error);
+  if (text.ends_with(tail)) text.resize(text.size() - tail.size());
+  return text;
+}
+
 bool print(std::string_view text) { return write_all(STDOUT_FILENO, text); }
 
 int print_and_finish(std::string_view text) {

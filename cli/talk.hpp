@@ -28,6 +28,10 @@ enum class Color : std::uint8_t { none, red, green, yellow };
 void say(std::string_view line);
 /// Says what, why and what next, and returns the exit code. A closed pipe is not worth a word.
 [[nodiscard]] int fail(const Error& error);
+/// What to_string says without what to do, for where the remedy has a line of its own.
+[[nodiscard]] std::string text_without_remedy(const Error& error);
+/// What to do; empty if the error does not say.
+[[nodiscard]] std::string remedy_of(const Error& error);
 /// Writes all of `text` to stdout. False if that failed; then errno says why.
 [[nodiscard]] bool print(std::string_view text);
 /// print(), and the exit code that follows: kSuccess, kBrokenPipe or kFailure.

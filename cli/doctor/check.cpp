@@ -47,15 +47,7 @@ std::string plural(std::uint64_t count, const std::string& word) {
 std::string_view name(Verdict verdict) noexcept { return text_of(verdict).name; }
 
 Check failed_check(std::string id, const Error& error) {
-  Check check{std::move(id), Verdict::fail, {}, {}};
-  const ErrorFacts* facts = error.facts();
-  // The remedy has a line of its own.
-  check.text = to_string(error);
-  if (facts == nullptr || facts->remedy.empty()) return check;
-  check.remedy = facts->remedy;
-  const std::string tail = ". Try: " + facts->remedy;
-  if (check.text.ends_with(tail)) check.text.resize(check.text.size() - tail.size());
-  return check;
+  return {std::move(id), Verdict::fail, text_without_remedy(error), remedy_of(error)};
 }
 
 void Findings::begin(std::string subject, const std::string& title) {

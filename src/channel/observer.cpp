@@ -15,6 +15,7 @@
 #include "os/fork_guard.hpp"
 #include "os/lock_file.hpp"
 #include "os/process.hpp"
+#include "os/process_view.hpp"
 #include "os/shared_segment.hpp"
 #include "os/socket.hpp"
 #include "runtime/runtime_state.hpp"
@@ -117,6 +118,17 @@ Result<std::optional<os::ProcessIdentity>> living_owner(const std::string& lock_
   return *locked ? Found(owner->identity) : Found();
 }
 
+/// Nobody owns the name; who did, where a dead owner's file is left.
+Error no_owner(const char* operation, const std::string& directory, std::string_view name) {
+  Error error = link::unknown_name(operation, directory, name);
+  const Result<os::LockFile::Owner> former =
+      os::LockFile::read_owner(link::lock_path(directory, name));
+  if (!former || os::life_of(former->identity) == os::Life::alive) return error;
+  std::string reason = error.facts()->reason + ": process " + std::to_string(former->identity.pid) +
+                       ", which did, has ended";
+  return std::move(error).because(std::move(reason));
+}
+
 /// The program of a process; "" if it is in another pid namespace, where its pid is another's here.
 std::string program_of(const os::ProcessIdentity& identity) {
   const Result<os::ProcessIdentity> self = os::identify_self();
@@ -164,14 +176,46 @@ Result<ChannelInfo> inspect_channel(const Runtime& runtime, std::string_view nam
   VRAMLINK_CHECK(link::check_name(name));
   const std::optional<os::ProcessIdentity> owner =
       VRAMLINK_TRY(living_owner(link::lock_path(runtime.directory(), name)));
-  if (!owner) return link::unknown_name("inspect channel", runtime.directory(), name);
+  if (!owner) return no_owner("inspect channel", runtime.directory(), name);
   ChannelInfo info;
   info.name = std::string(name);
   info.owner_pid = owner->pid;
   info.owner_name = program_of(*owner);
   const Result<void> asked = ask(runtime, name, deadline, info);
   info.responsive = asked.has_value();
-  if (!asked) info.trouble = to_string(asked.error());
+  if (asked) return info;
+  info.trouble = to_string(asked.error());
+  info.trouble_error = asked.error();
+  return info;
+}
+
+Result<ProcessInfo> inspect_owner(const Runtime& runtime, std::string_view name) {
+  VRAMLINK_CHECK(os::require_not_forked("inspect owner"));
+  VRAMLINK_CHECK(link::check_name(name));
+  const std::optional<os::ProcessIdentity> owner =
+      VRAMLINK_TRY(living_owner(link::lock_path(runtime.directory(), name)));
+  if (!owner) return no_owner("inspect owner", runtime.directory(), name);
+  const os::ProcessIdentity self = VRAMLINK_TRY(os::identify_self());
+  const bool same_namespace = self.pid_namespace == owner->pid_namespace;
+  ProcessInfo hidden;
+  if (!same_namespace) hidden.other_namespaces.emplace_back("pid");
+  std::int32_t pid = same_namespace ? owner->pid : 0;
+  // Who listens, as the kernel translates it for us. One that cannot be reached is known by its
+  // lock alone.
+  const Result<os::Socket> socket =
+      os::Socket::connect(link::socket_path(runtime.directory(), name));
+  if (socket.failed_with(Code::resource_exhausted)) return socket.error();
+  if (socket) {
+    const os::PeerCredentials credentials = VRAMLINK_TRY(socket->peer());
+    hidden.uid = credentials.uid;
+    if (pid == 0) pid = credentials.pid;
+  }
+  if (pid == 0) return hidden;
+  Result<ProcessInfo> info = os::view_process(pid);
+  if (info.failed_with(Code::peer_gone)) {  // a moment ago
+    return no_owner("inspect owner", runtime.directory(), name);
+  }
+  if (info && hidden.uid >= 0) info->uid = hidden.uid;
   return info;
 }
 

@@ -1,16 +1,21 @@
-// runtime: what can be used here, by trying it. See vramlink/diagnose.hpp.
+// runtime: what can be used here, by trying it. See vramlink/diagnose.hpp; of inspect.hpp the parts
+// that need no channel.
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include <vramlink/diagnose.hpp>
+#include <vramlink/inspect.hpp>
 
 #include "base/try.hpp"
 #include "os/fork_guard.hpp"
 #include "os/futex.hpp"
 #include "os/process.hpp"
+#include "os/process_view.hpp"
 #include "os/runtime_directory.hpp"
 #include "os/shared_segment.hpp"
 #include "runtime/runtime_state.hpp"
@@ -73,6 +78,33 @@ DriverInfo inspect_driver(const Runtime& runtime) {
   info = runtime.state()->process()->backends().driver();
   info.release = kernel_release();
   return info;
+}
+
+Result<ProcessInfo> inspect_process(std::int32_t pid) {
+  Result<ProcessInfo> info = os::view_process(pid);
+  if (!info.failed_with(Code::peer_gone)) return info;
+  return Error(Code::not_found, "inspect process")
+      .about(std::to_string(pid))
+      .because("there is no such process here")
+      .remedy("`ps` shows those of this pid namespace");
+}
+
+Result<void> check_reach(const Runtime& runtime, const DeviceId& owner, const DeviceId& reader) {
+  VRAMLINK_CHECK(os::require_not_forked("check reach"));
+  const runtime::BackendRegistry& backends = runtime.state()->process()->backends();
+  backend::Backend* const from = VRAMLINK_TRY(backends.find(owner));
+  backend::Backend* const to = VRAMLINK_TRY(backends.find(reader));
+  if (from->capabilities().memory_kind != to->capabilities().memory_kind) {
+    return Error(Code::unsupported, "check reach")
+        .about(to_string(reader))
+        .because("it cannot map memory of " + to_string(owner))
+        .device(owner.uuid);
+  }
+  if (from->capabilities().streams) runtime::finish_before_drivers();
+  const std::unique_ptr<backend::Memory> memory = VRAMLINK_TRY(from->allocate(kTrialBytes));
+  const std::unique_ptr<backend::ImportedMemory> import = VRAMLINK_TRY(
+      to->import_memory(VRAMLINK_TRY(memory->export_memory()), kTrialBytes, os::Access::read_only));
+  return {};
 }
 
 DirectoryChoice choose_directory(const RuntimeOptions& options) {

@@ -8,7 +8,7 @@ import re
 from cli_case import ROOT, CliCase, main
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
-COMMANDS = ("demo", "pub", "sub", "grab", "ls", "doctor", "version")
+COMMANDS = ("demo", "pub", "sub", "grab", "ls", "doctor", "explain", "version")
 
 
 class UsageTest(CliCase):

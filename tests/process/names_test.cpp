@@ -104,6 +104,26 @@ TEST_P(NameTest, ObserversSeeWhatIsThere) {
   peer->finish();
 }
 
+TEST_P(NameTest, AnOwnerIsKnownWhileItLives) {
+  const auto peer = start_peer([this](const ChildLink& link) {
+    const Runtime runtime = open_runtime();
+    const Publisher publisher = open_publisher(runtime);
+    link.ready();
+    static_cast<void>(link.wait_go());
+  });
+  peer->wait_ready();
+  const Runtime runtime = open_runtime();
+  const ProcessInfo owner = inspect_owner(runtime, kName).value();
+  EXPECT_EQ(owner.pid, peer->pid());
+  EXPECT_EQ(owner.uid, static_cast<std::int64_t>(::geteuid()));
+  EXPECT_FALSE(owner.stopped);
+  EXPECT_TRUE(owner.other_namespaces.empty());
+  EXPECT_FALSE(inspect_channel(runtime, kName, soon()).value().trouble_error);
+  peer->go();
+  peer->finish();
+  EXPECT_TRUE(inspect_owner(runtime, kName).failed_with(Code::not_found));
+}
+
 class UnknownNameTest : public test::ChannelFixture {};
 
 TEST_F(UnknownNameTest, IsSaidWithWhatIsSimilar) {
@@ -133,6 +153,7 @@ TEST_F(UnknownNameTest, OddNamesAreRefusedEverywhere) {
                     .failed_with(Code::invalid_argument));
     EXPECT_TRUE(Subscriber::open(runtime, name, soon()).failed_with(Code::invalid_argument));
     EXPECT_TRUE(inspect_channel(runtime, name, soon()).failed_with(Code::invalid_argument));
+    EXPECT_TRUE(inspect_owner(runtime, name).failed_with(Code::invalid_argument));
   }
   EXPECT_EQ(files(), std::vector<std::string>{});
 }
@@ -153,7 +174,7 @@ TEST_F(UnknownNameTest, ASubscriberWaitsForItsPublisherToAppear) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_F(UnknownNameTest, AStoppedOwnerIsSaidToBeUnresponsive) {
+TEST_F(UnknownNameTest, AnOwnerIsSaidToBeStoppedAndDead) {
   test::ChildProcess owner([this](const ChildLink& link) {
     const Runtime runtime = open_runtime();
     const Publisher publisher = open_publisher(runtime);
@@ -169,11 +190,21 @@ TEST_F(UnknownNameTest, AStoppedOwnerIsSaidToBeUnresponsive) {
       inspect_channel(runtime, kName, Deadline::after(std::chrono::milliseconds(20))).value();
   EXPECT_FALSE(info.responsive);
   EXPECT_NE(info.trouble, "");
+  ASSERT_TRUE(info.trouble_error);
+  EXPECT_EQ(info.trouble_error->code(), Code::timed_out);
+  EXPECT_TRUE(inspect_owner(runtime, kName).value().stopped);
   EXPECT_EQ(info.owner_pid, owner.pid());
   owner.resume();
   EXPECT_TRUE(inspect_channel(runtime, kName, soon()).value().responsive);
-  owner.go();
-  EXPECT_EQ(owner.wait(), 0);
+  EXPECT_FALSE(inspect_owner(runtime, kName).value().stopped);
+  owner.kill();
+  EXPECT_NE(owner.wait(), 0);
+  const auto dead = inspect_owner(runtime, kName);
+  ASSERT_TRUE(dead.failed_with(Code::not_found));
+  EXPECT_NE(dead.error().facts()->reason.find("process " + std::to_string(owner.pid()) +
+                                              ", which did, has ended"),
+            std::string::npos);
+  EXPECT_TRUE(Publisher::open(runtime, kName, Format::bytes(8).value(), {})) << "sweeps";
 }
 
 }  // namespace

@@ -1,14 +1,17 @@
 #include <gtest/gtest.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <optional>
 #include <string>
 
 #include <vramlink/diagnose.hpp>
+#include <vramlink/inspect.hpp>
 
 #include "os/futex.hpp"
 #include "support/leak_check.hpp"
 #include "support/scoped_settings.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace vramlink {
 namespace {
@@ -57,6 +60,27 @@ TEST_F(Diagnose, EveryRuleForTheDirectoryHasItsName) {
   expect({}, "/nowhere/own", DirectoryRule::vramlink_runtime_dir);
   // A look is all there is: a path that Runtime::open() refuses is told as it is.
   expect({.directory = "relative"}, "relative", DirectoryRule::option);
+}
+
+TEST_F(Diagnose, AProcessIsShownOrSaidNotToBeThere) {
+  const ProcessInfo self = inspect_process(::getpid()).value();
+  EXPECT_EQ(self.pid, ::getpid());
+  EXPECT_FALSE(self.stopped);
+  const auto nobody = inspect_process(INT32_MAX);  // more than a kernel gives
+  ASSERT_TRUE(nobody.failed_with(Code::not_found));
+  EXPECT_EQ(nobody.error().facts()->subject, std::to_string(INT32_MAX));
+  EXPECT_TRUE(inspect_process(0).failed_with(Code::invalid_argument));
+}
+
+TEST_F(Diagnose, TheHostReachesItselfAndNoGpuThatIsNotThere) {
+  const test::ScopedEnvironment off("VRAMLINK_CUDA", "off");
+  const test::TemporaryDirectory folder;
+  const Runtime runtime = Runtime::open({.directory = folder.path()}).value();
+  EXPECT_TRUE(check_reach(runtime, DeviceId::host(), DeviceId::host()));
+  DeviceId gpu;
+  gpu.uuid.fill(7);
+  EXPECT_TRUE(check_reach(runtime, gpu, DeviceId::host()).failed_with(Code::no_driver));
+  EXPECT_TRUE(check_reach(runtime, DeviceId::host(), gpu).failed_with(Code::no_driver));
 }
 
 }  // namespace
