@@ -510,7 +510,10 @@ void SubscriberCore::wait_for_news(const std::atomic<bool>& stop) {
       const std::lock_guard lock(mutex_);
       settle_locked(dropped);
       if (current_ && current_->has_complete_news(current_->granted().depth != 0)) return;
-      submitted = current_ && (current_->has_news() || current_->awaits_release());
+      // What comes in the next generation does not ring the bell of one in which all holds are
+      // used.
+      submitted =
+          current_ && (current_->has_news() || current_->awaits_release() || successor_locked());
     }
     if (submitted) {
       backoff.pause(kForever);

@@ -293,8 +293,8 @@ bool SubscriberSession::is_through(const SubscriberSession& next) const noexcept
   if (wire::sequence_of(broadcast_->newest.load(memory_order_acquire)) <= cursor_) return true;
   if (parts_.granted.depth != 0) return false;  // a queue takes all that is left
   // Who wants the newest frame finds a newer one there. If that is not complete, the publisher may
-  // die of it, and ours is the newest that there is; but with all holds in use we cannot take ours.
-  return next.finds_frame(false) || full_.load(memory_order_seq_cst);
+  // die of it, and ours is the newest that there is, also for who has to let go of others first.
+  return next.finds_frame(false);
 }
 
 bool SubscriberSession::is_void() const noexcept {

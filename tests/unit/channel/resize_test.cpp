@@ -454,11 +454,27 @@ TEST_F(ResizeTest, AReadinessDescriptorTellsOfTheNewFrames) {
   EXPECT_EQ(::poll(&ready, 1, 0), 0) << "all holds are used";
   ASSERT_TRUE(resize(publisher, 100));
   wait_followed(subscriber, 100);
-  EXPECT_TRUE(subscriber.try_receive().failed_with(Code::empty)) << "frame 2 was passed over";
+  EXPECT_TRUE(subscriber.try_receive().failed_with(Code::resource_exhausted)) << "2 is the newest";
   EXPECT_EQ(::poll(&ready, 1, 0), 0);
   publish_now(publisher, 3);
   ASSERT_EQ(::poll(&ready, 1, 30'000), 1);
   EXPECT_EQ(subscriber.try_receive()->sequence(), 3U) << "its holds count by generation";
+}
+
+TEST_F(ResizeTest, TheNewestFrameIsThereStillForWhoHasToLetGoOfOthersFirst) {
+  Publisher publisher = open_publisher();
+  Subscriber latest = open_subscriber({.held_count_max = 1});
+  publish_now(publisher, 1);
+  {
+    const Frame held = latest.try_receive().value();
+    publish_now(publisher, 2);
+    ASSERT_TRUE(resize(publisher, 100));
+    wait_followed(latest, 100);
+    EXPECT_TRUE(latest.try_receive().failed_with(Code::resource_exhausted));
+  }
+  expect_frame(latest, 2, 1, kBytes);
+  publish_now(publisher, 3);
+  expect_frame(latest, 3, 2, 100);
 }
 
 TEST_F(ResizeTest, AnObserverSeesTheNewShape) {
