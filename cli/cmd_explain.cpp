@@ -30,7 +30,7 @@ using explain::State;
 using explain::Trial;
 
 constexpr const char* kSchema = "vramlink.explain/1";
-constexpr const char* kOperation = "explain";
+constexpr const char* kExplain = "explain";
 
 /// What is known of one channel.
 struct Explanation {
@@ -89,7 +89,7 @@ std::vector<Note> notes_on(const Explanation& explanation) {
 }
 
 Error stopped_error(const std::string& channel, const ProcessInfo& owner) {
-  return Error(Code::timed_out, kOperation)
+  return Error(Code::timed_out, kExplain)
       .about(channel)
       .because("its publisher, " + process_text(owner.pid, owner.program) +
                ", is stopped and answers nobody")
@@ -103,7 +103,7 @@ Error no_answer(const Runtime& runtime, const ChannelInfo& info, const ExplainOp
   if (!owner) return owner.error();
   if (owner->stopped) return stopped_error(info.name, *owner);
   if (info.trouble_error->code() != Code::timed_out) return *info.trouble_error;
-  return Error(Code::timed_out, kOperation)
+  return Error(Code::timed_out, kExplain)
       .about(info.name)
       .because("its publisher, " + process_text(info.owner_pid, info.owner_name) +
                ", did not answer within " + duration_text(options.timeout_ns))
@@ -118,7 +118,7 @@ bool is_no_answer(Code code) noexcept {
 
 std::optional<Error> other_user(const ProcessInfo& owner) {
   if (owner.uid < 0 || owner.uid == static_cast<std::int64_t>(::geteuid())) return std::nullopt;
-  return Error(Code::permission_denied, kOperation)
+  return Error(Code::permission_denied, kExplain)
       .because("its publisher runs as uid " + std::to_string(owner.uid) + ", this process as uid " +
                std::to_string(::geteuid()))
       .remedy("run both as one user");
@@ -198,7 +198,7 @@ Error owns_none(const Runtime& runtime, const ProcessInfo& process) {
     reason += "; it is in another mount namespace, where that folder may be another";
     remedy = "mount one folder into both, and set VRAMLINK_RUNTIME_DIR to it";
   }
-  return Error(Code::not_found, kOperation)
+  return Error(Code::not_found, kExplain)
       .about(std::to_string(process.pid))
       .because(std::move(reason))
       .remedy(std::move(remedy))

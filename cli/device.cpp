@@ -11,7 +11,7 @@
 namespace vramlink::cli {
 namespace {
 
-constexpr const char* kOperation = "choose device";
+constexpr const char* kChooseDevice = "choose device";
 
 /// Why none of the GPUs can be used.
 Error no_gpu(const Runtime& runtime, const std::vector<DeviceInfo>& devices) {
@@ -20,7 +20,7 @@ Error no_gpu(const Runtime& runtime, const std::vector<DeviceInfo>& devices) {
   const auto unusable = std::find_if(devices.begin(), devices.end(), [](const DeviceInfo& each) {
     return !each.id.is_host() && !each.usable;
   });
-  return Error(Code::unsupported, kOperation)
+  return Error(Code::unsupported, kChooseDevice)
       .about(unusable == devices.end() ? "auto" : unusable->name)
       .because(unusable == devices.end() ? "there is no GPU" : unusable->why_not)
       .remedy("`vramlink doctor`, or --device host");
@@ -31,7 +31,7 @@ Error not_there(const DeviceWish& wish, const std::vector<DeviceInfo>& devices) 
   for (const DeviceInfo& each : devices) {
     there += (there.empty() ? "" : ", ") + (each.id.is_host() ? "host" : device_text(each));
   }
-  return Error(Code::no_device, kOperation)
+  return Error(Code::no_device, kChooseDevice)
       .about(wish.kind == DeviceWish::Kind::number ? std::to_string(wish.number)
                                                    : to_string(wish.id))
       .because("this process sees " + there)
@@ -77,7 +77,7 @@ Result<DeviceInfo> choose_device(const Runtime& runtime, const DeviceWish& wish)
   const auto found = std::find_if(devices.begin(), devices.end(), is_meant);
   if (found != devices.end() && found->usable) return *found;
   if (found != devices.end()) {
-    return Error(Code::unsupported, kOperation)
+    return Error(Code::unsupported, kChooseDevice)
         .about(device_text(*found))
         .because(found->why_not)
         .remedy("`vramlink doctor`, or --device host");

@@ -13,12 +13,12 @@
 #include <vramlink/deadline.hpp>
 
 #include "exit_status.hpp"
+#include "timespec.hpp"
 
 namespace vramlink::cli {
 namespace {
 
 constexpr std::int64_t kReportEveryNs = 50'000'000;
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr unsigned kSecondsAfterParent = 2;
 
 // Standard input has ended too by now; this is for a child that does not notice.
@@ -36,7 +36,7 @@ ParentLink::ParentLink(std::int32_t parent_pid) {
 bool ParentLink::wait_until(std::int64_t time_ns) noexcept {
   while (true) {
     const std::int64_t left_ns = std::max<std::int64_t>(time_ns - monotonic_ns(), 0);
-    const std::timespec wait{left_ns / kNsPerSecond, left_ns % kNsPerSecond};
+    const std::timespec wait = to_timespec(left_ns);
     pollfd input{STDIN_FILENO, POLLIN, 0};
     const int ready = ::ppoll(&input, 1, &wait, nullptr);
     if (ready == 0) return true;

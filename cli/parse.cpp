@@ -4,10 +4,11 @@
 #include <charconv>
 #include <limits>
 
+#include "timespec.hpp"
+
 namespace vramlink::cli {
 namespace {
 
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint32_t kQueueDepthMax = 63;
 constexpr std::size_t kFractionDigitsMax = 9;
 

@@ -18,13 +18,13 @@
 #include <vramlink/deadline.hpp>
 
 #include "exit_status.hpp"
+#include "timespec.hpp"
 
 namespace vramlink::cli {
 namespace {
 
 constexpr int kRepeatMilliseconds = 20;
 constexpr std::int64_t kOneSignalNs = 500'000'000;
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
 void wake_only(int) {}
 
@@ -66,7 +66,7 @@ int StopSignals::exit_code() const noexcept {
 }
 
 bool StopSignals::sleep_until(std::int64_t time_ns) const noexcept {
-  const std::timespec until{time_ns / kNsPerSecond, time_ns % kNsPerSecond};
+  const std::timespec until = to_timespec(time_ns);
   while (!stopped()) {
     if (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) != EINTR) {
       return !stopped();

@@ -18,12 +18,12 @@
 
 #include "child_process.hpp"
 #include "talk.hpp"
+#include "timespec.hpp"
 
 namespace vramlink::cli::doctor {
 namespace {
 
 constexpr const char* kId = "round-trip";
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::int64_t kTripWaitNs = 30'000'000'000;
 
 /// One process and the last that it said.
@@ -51,7 +51,7 @@ void listen(Traveller& publisher, Traveller& subscriber, std::int64_t until_ns) 
       fds[i] = {both[i]->running() ? both[i]->child->report_fd() : -1, POLLIN, 0};
     }
     const std::int64_t left_ns = std::max<std::int64_t>(until_ns - monotonic_ns(), 0);
-    const std::timespec wait{left_ns / kNsPerSecond, left_ns % kNsPerSecond};
+    const std::timespec wait = to_timespec(left_ns);
     const int ready = ::ppoll(fds.data(), fds.size(), &wait, nullptr);
     if (ready == 0 || (ready < 0 && errno != EINTR)) return;
     for (std::size_t i = 0; ready > 0 && i < both.size(); ++i) {

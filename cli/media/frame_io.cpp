@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMagicBytes = 10;
 
-Error refused(const std::string& file, std::string reason, std::string remedy) {
+Error refused_frames(const std::string& file, std::string reason, std::string remedy) {
   return Error(Code::invalid_argument, "open")
       .about(file)
       .because(std::move(reason))
@@ -27,8 +27,8 @@ Error refused(const std::string& file, std::string reason, std::string remedy) {
 Result<std::unique_ptr<FrameSource>> open_raw(ByteInput input, bool may_wait,
                                               const SourceOptions& options) {
   if (!options.pixel_format) {
-    return refused(input.name(), "raw frames of a size but no format",
-                   "--format, such as --format RGBA");
+    return refused_frames(input.name(), "raw frames of a size but no format",
+                          "--format, such as --format RGBA");
   }
   auto format = Format::image(*options.pixel_format, *options.width, *options.height);
   if (!format) return std::move(format).error();
@@ -47,8 +47,8 @@ std::optional<Error> unwanted(const std::string& file, const char* kind,
   if (options.dtype) option = "--dtype";
   if (options.one_frame) option = "--one-frame";
   if (!option) return std::nullopt;
-  return refused(file, std::string(kind) + " says itself what it holds",
-                 "the command without " + std::string(option));
+  return refused_frames(file, std::string(kind) + " says itself what it holds",
+                        "the command without " + std::string(option));
 }
 
 Result<std::unique_ptr<FrameSource>> open_by_content(ByteInput input, std::string_view magic,
@@ -59,8 +59,9 @@ Result<std::unique_ptr<FrameSource>> open_by_content(ByteInput input, std::strin
   }
   if (magic.starts_with(kNpyMagic)) return open_npy(std::move(input), options);
   if (magic.empty()) return empty_input(input.name());
-  return refused(input.name(), "it is not Y4M, NPY or PNG; raw frames need a format and a size",
-                 "--format and --size, such as --format RGBA --size 1920x1080");
+  return refused_frames(input.name(),
+                        "it is not Y4M, NPY or PNG; raw frames need a format and a size",
+                        "--format and --size, such as --format RGBA --size 1920x1080");
 }
 
 }  // namespace
@@ -83,8 +84,8 @@ Result<std::unique_ptr<FrameSource>> open_source(const std::vector<std::string>&
   const std::string magic(reinterpret_cast<const char*>(start->data()), start->size());
   if (magic.starts_with(kPngMagic)) {
     if (paths.front() == "-") {
-      return refused(input->name(), "PNG pictures do not come through a pipe",
-                     "their file names, or a pattern such as frame%04d.png");
+      return refused_frames(input->name(), "PNG pictures do not come through a pipe",
+                            "their file names, or a pattern such as frame%04d.png");
     }
     if (auto error = unwanted(paths.front(), "PNG", options)) return *std::move(error);
     return open_png_sequence(paths);

@@ -12,7 +12,7 @@
 namespace vramlink::cli::media {
 namespace {
 
-Error refused(const std::string& file, std::string reason, std::string remedy) {
+Error refused_npy(const std::string& file, std::string reason, std::string remedy) {
   return Error(Code::invalid_argument, "read NPY")
       .about(file)
       .because(std::move(reason))
@@ -79,15 +79,15 @@ Result<DType> element_type(const NpyArray& array, const SourceOptions& options,
                            const std::string& file) {
   if (!options.dtype) {
     if (array.dtype) return *array.dtype;
-    return refused(file, "numpy has no name for its elements",
-                   "--dtype, such as --dtype bfloat16 or --dtype float8_e4m3fn");
+    return refused_npy(file, "numpy has no name for its elements",
+                       "--dtype, such as --dtype bfloat16 or --dtype float8_e4m3fn");
   }
   if (bits(*options.dtype) != array.element_bytes * 8) {
-    return refused(file,
-                   "its elements have " + std::to_string(array.element_bytes) + " bytes, " +
-                       std::string(name(*options.dtype)) + " has " +
-                       std::to_string(bits(*options.dtype)) + " bits",
-                   "another --dtype");
+    return refused_npy(file,
+                       "its elements have " + std::to_string(array.element_bytes) + " bytes, " +
+                           std::string(name(*options.dtype)) + " has " +
+                           std::to_string(bits(*options.dtype)) + " bits",
+                       "another --dtype");
   }
   return *options.dtype;
 }
@@ -100,10 +100,10 @@ Result<Format> as_picture(PixelFormat pixel_format, const Format& tensor, const 
   const std::uint64_t channels = tensor.rank == 3 ? tensor.shape[2] : 1;
   if (!format || format->rank != 3 || format->shape[2] != channels ||
       format->dtype != tensor.dtype) {
-    return refused(file,
-                   "frames of " + to_string(tensor) + " are no " + std::string(name(pixel_format)) +
-                       " pictures",
-                   "another --format, or none");
+    return refused_npy(file,
+                       "frames of " + to_string(tensor) + " are no " +
+                           std::string(name(pixel_format)) + " pictures",
+                       "another --format, or none");
   }
   return format;
 }
@@ -189,9 +189,9 @@ Result<std::unique_ptr<FrameSource>> open_npy(ByteInput input, const SourceOptio
   auto format = Format::tensor(*dtype, shape);
   if (!format) {
     const ErrorFacts* facts = format.error().facts();
-    return refused(input.name(),
-                   "its frames: " + (facts ? facts->reason : std::string("bad shape")),
-                   "another shape");
+    return refused_npy(input.name(),
+                       "its frames: " + (facts ? facts->reason : std::string("bad shape")),
+                       "another shape");
   }
   if (options.pixel_format) {
     format = as_picture(*options.pixel_format, *format, input.name());

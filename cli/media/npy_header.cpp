@@ -34,11 +34,11 @@ constexpr auto kElements = std::to_array<Element>({
 constexpr std::size_t kGrowthDigits = 21;
 constexpr std::size_t kAlignment = 64;
 
-Error corrupt(const std::string& file, std::string reason) {
+Error corrupt_npy(const std::string& file, std::string reason) {
   return Error(Code::corrupt, "read NPY header").about(file).because(std::move(reason));
 }
 
-Error unsupported(const std::string& file, std::string reason, std::string remedy) {
+Error unsupported_npy(const std::string& file, std::string reason, std::string remedy) {
   return Error(Code::unsupported, "read NPY header")
       .about(file)
       .because(std::move(reason))
@@ -135,11 +135,11 @@ Result<NpyArray> parse_element(std::string_view descr, const std::string& file) 
     return array;
   }
   if (!descr.empty() && descr.front() == '>') {
-    return unsupported(file, "its elements are big-endian (" + shown + ")",
-                       "save array.astype(array.dtype.newbyteorder('<'))");
+    return unsupported_npy(file, "its elements are big-endian (" + shown + ")",
+                           "save array.astype(array.dtype.newbyteorder('<'))");
   }
-  return unsupported(file, "elements of type '" + shown + "' have no place in a channel",
-                     "save another dtype, or array.view('u1')");
+  return unsupported_npy(file, "elements of type '" + shown + "' have no place in a channel",
+                         "save another dtype, or array.view('u1')");
 }
 
 }  // namespace
@@ -149,13 +149,13 @@ Result<NpyArray> parse_npy_dictionary(std::string_view text, const std::string& 
   std::optional<std::string_view> descr;
   std::optional<bool> fortran;
   std::optional<std::vector<std::uint64_t>> shape;
-  if (!scanner.take('{')) return corrupt(file, "no dictionary follows the magic");
+  if (!scanner.take('{')) return corrupt_npy(file, "no dictionary follows the magic");
   while (!scanner.take('}')) {
     const auto key = scanner.string();
-    if (!key || !scanner.take(':')) return corrupt(file, "the dictionary is broken");
+    if (!key || !scanner.take(':')) return corrupt_npy(file, "the dictionary is broken");
     if (*key == "descr") {
       if (scanner.ahead('[')) {
-        return unsupported(file, "its elements are records", "save one field: array['name']");
+        return unsupported_npy(file, "its elements are records", "save one field: array['name']");
       }
       descr = scanner.string();
     } else if (*key == "fortran_order") {
@@ -164,18 +164,20 @@ Result<NpyArray> parse_npy_dictionary(std::string_view text, const std::string& 
     } else if (*key == "shape") {
       shape = parse_shape(scanner);
     } else {
-      return corrupt(file, "unknown key '" + std::string(key->substr(0, 16)) + "'");
+      return corrupt_npy(file, "unknown key '" + std::string(key->substr(0, 16)) + "'");
     }
-    if (!scanner.take(',') && !scanner.ahead('}')) return corrupt(file, "the dictionary is broken");
+    if (!scanner.take(',') && !scanner.ahead('}'))
+      return corrupt_npy(file, "the dictionary is broken");
   }
-  if (!scanner.at_end()) return corrupt(file, "something follows the dictionary");
-  if (!descr) return corrupt(file, "'descr' is missing");
-  if (!fortran) return corrupt(file, "'fortran_order' is missing");
-  if (!shape) return corrupt(file, "'shape' is missing or has too many axes");
+  if (!scanner.at_end()) return corrupt_npy(file, "something follows the dictionary");
+  if (!descr) return corrupt_npy(file, "'descr' is missing");
+  if (!fortran) return corrupt_npy(file, "'fortran_order' is missing");
+  if (!shape) return corrupt_npy(file, "'shape' is missing or has too many axes");
   auto array = parse_element(*descr, file);
   if (!array) return array;
   if (*fortran && shape->size() > 1) {
-    return unsupported(file, "the array is in Fortran order", "save np.ascontiguousarray(array)");
+    return unsupported_npy(file, "the array is in Fortran order",
+                           "save np.ascontiguousarray(array)");
   }
   array->shape = *std::move(shape);
   return array;

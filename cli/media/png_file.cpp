@@ -23,7 +23,7 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-Error corrupt(const std::string& path, const char* reason) {
+Error corrupt_png(const std::string& path, const char* reason) {
   return Error(Code::corrupt, "read PNG").about(path).because(reason);
 }
 
@@ -116,7 +116,7 @@ Result<std::unique_ptr<PngReader>> open_png(const std::string& path) {
   File file(std::fopen(path.c_str(), "rbe"));
   if (!file) return file_error("open", path, errno);
   auto reader = std::make_unique<PngReader>(std::move(file));
-  if (!reader->read_header()) return corrupt(path, reader->why());
+  if (!reader->read_header()) return corrupt_png(path, reader->why());
   return reader;
 }
 
@@ -149,7 +149,7 @@ class PngSource final : public FrameSource {
     }
     if (!png.read_rows(reinterpret_cast<png_bytep>(target.data()),
                        format_.planes[0].row_pitch_bytes)) {
-      return corrupt(path, png.why());
+      return corrupt_png(path, png.why());
     }
     return {};
   }

@@ -27,11 +27,11 @@ constexpr auto kSamplings = std::to_array<Sampling>({
     {"mono", PixelFormat::gray8},
 });
 
-Error corrupt(const std::string& file, std::string reason) {
+Error corrupt_y4m(const std::string& file, std::string reason) {
   return Error(Code::corrupt, "read Y4M header").about(file).because(std::move(reason));
 }
 
-Error unsupported(const std::string& file, std::string reason, std::string remedy) {
+Error unsupported_y4m(const std::string& file, std::string reason, std::string remedy) {
   return Error(Code::unsupported, "read Y4M header")
       .about(file)
       .because(std::move(reason))
@@ -66,15 +66,16 @@ void for_each_parameter(std::string_view line, Visit visit) {
 
 std::optional<Error> check_interlacing(std::string_view value, const std::string& file) {
   if (value == "p" || value == "?") return std::nullopt;
-  return unsupported(file, "the video is interlaced (I" + std::string(value.substr(0, 16)) + ")",
-                     "ffmpeg -i INPUT -vf yadif -f yuv4mpegpipe - | vramlink pub NAME -");
+  return unsupported_y4m(file,
+                         "the video is interlaced (I" + std::string(value.substr(0, 16)) + ")",
+                         "ffmpeg -i INPUT -vf yadif -f yuv4mpegpipe - | vramlink pub NAME -");
 }
 
 Result<PixelFormat> parse_sampling(std::string_view tag, const std::string& file) {
   const auto* found = std::find_if(kSamplings.begin(), kSamplings.end(),
                                    [tag](const Sampling& each) { return each.tag == tag; });
   if (found != kSamplings.end()) return found->pixel_format;
-  return unsupported(
+  return unsupported_y4m(
       file, "sampling C" + std::string(tag.substr(0, 32)) + " is not 8-bit 420, 422, 444 or mono",
       "ffmpeg -i INPUT -pix_fmt yuv420p -f yuv4mpegpipe - | vramlink pub NAME -");
 }
@@ -119,7 +120,7 @@ std::optional<Error> take_parameter(std::string_view parameter, Fields& fields,
       break;
   }
   if (good) return std::nullopt;
-  return corrupt(file, "parameter '" + std::string(parameter.substr(0, 32)) + "' is no number");
+  return corrupt_y4m(file, "parameter '" + std::string(parameter.substr(0, 32)) + "' is no number");
 }
 
 std::string rate_parameter(const Format& format) {
@@ -147,7 +148,7 @@ bool printable(std::string_view text) {
 
 Result<Format> parse_y4m_header(std::string_view line, const std::string& file) {
   if (line.substr(0, line.find(' ')) != kY4mMagic) {
-    return corrupt(file, "it does not begin with " + std::string(kY4mMagic));
+    return corrupt_y4m(file, "it does not begin with " + std::string(kY4mMagic));
   }
   Fields fields;
   std::optional<Error> fault;
@@ -156,10 +157,10 @@ Result<Format> parse_y4m_header(std::string_view line, const std::string& file) 
     return !fault.has_value();
   });
   if (fault) return *std::move(fault);
-  if (fields.width == 0) return corrupt(file, "the width (W) is missing or 0");
-  if (fields.height == 0) return corrupt(file, "the height (H) is missing or 0");
+  if (fields.width == 0) return corrupt_y4m(file, "the width (W) is missing or 0");
+  if (fields.height == 0) return corrupt_y4m(file, "the height (H) is missing or 0");
   auto format = Format::image(fields.pixel_format, fields.width, fields.height);
-  if (!format) return corrupt(file, "the picture is too large");
+  if (!format) return corrupt_y4m(file, "the picture is too large");
   format->color_range = fields.range;
   format->rate_numerator = fields.rate_numerator;
   format->rate_denominator = std::max(fields.rate_denominator, std::uint32_t{1});

@@ -4,6 +4,7 @@ stand-in driver where VRAMLINK_CUDA_LIBRARY names it."""
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -280,8 +281,10 @@ class HostTest(ExplainCase):
         away = subprocess.Popen(["unshare", "--mount", "sleep", "60"], stderr=subprocess.DEVNULL)
         self.addCleanup(self._end, away)
         link = f"/proc/{away.pid}/ns/mnt"
+        program = pathlib.Path(f"/proc/{away.pid}/comm")
         try:
-            self.wait_until(lambda: os.readlink(link) != os.readlink("/proc/self/ns/mnt"), away)
+            self.wait_until(lambda: program.read_text() == "sleep\n" and
+                            os.readlink(link) != os.readlink("/proc/self/ns/mnt"), away)
         except AssertionError:
             self.skipTest("no mount namespace can be made here")
         self.assert_refused(self.run_cli("explain", away.pid), 3,

@@ -63,14 +63,14 @@ class TestCommand(GateCase):
         self.write(f"bin/{name}", "#!/bin/bash\n" + text)
         os.chmod(os.path.join(self.tree, "bin", name), 0o755)
 
-    def configured(self, *options):
+    def configured(self, *options, ci=""):
         """What cmake is asked to configure, by a run in which nothing is built or tested."""
         self.program("dpkg-query", "printf installed\n")
         self.program("ctest", "exit 0\n")
         self.program("clang++", "exit 1\n")
         self.program("cmake", f'[[ $1 == --preset ]] || exit 0\nmkdir -p "build/$2"\n'
                               f'printf "%s\\n" "$*" >>"{self.tree}/configured"\n')
-        result = self.run_test("--no-install", *options,
+        result = self.run_test("--no-install", *options, CI=ci,
                                PATH=os.path.join(self.tree, "bin") + ":" + os.environ["PATH"])
         with open(os.path.join(self.tree, "configured"), encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -82,11 +82,17 @@ class TestCommand(GateCase):
     def test_the_long_run_is_longer(self):
         for options, long in ((["--long"], "ON"), ([], "OFF")):
             lines = self.configured(*options)
-            self.assertIn(f"--preset dev -DVRAMLINK_LONG_TESTS={long}", lines)
-            self.assertIn(f"--preset asan -DVRAMLINK_BUILD_CLI={long}", lines)
+            for line in (f"--preset dev -DVRAMLINK_LONG_TESTS={long}",
+                         f"--preset asan -DVRAMLINK_BUILD_CLI={long}"):
+                self.assertIn(line + " -DCMAKE_UNITY_BUILD=OFF", lines)
 
     def test_the_quick_run_has_no_sanitizers(self):
-        self.assertEqual(self.configured("--quick"), ["--preset dev -DVRAMLINK_LONG_TESTS=OFF"])
+        self.assertEqual(self.configured("--quick"), [
+            "--preset dev -DVRAMLINK_LONG_TESTS=OFF -DCMAKE_UNITY_BUILD=OFF"])
+
+    def test_many_files_are_compiled_as_one_in_ci(self):
+        for line in self.configured(ci="true"):
+            self.assertTrue(line.endswith(" -DCMAKE_UNITY_BUILD=ON"), line)
 
     def test_every_gate_is_a_stage(self):
         """But for the exported symbols, which a test of the dev build compares."""
