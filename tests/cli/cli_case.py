@@ -134,6 +134,25 @@ class CliCase(unittest.TestCase):
             for process in processes:
                 self.assertIsNone(process.poll(), process.args)
 
+    def namespaces(self, *kinds):
+        """The words before a command that runs it in a pid namespace, and in those of `kinds`."""
+        words = ["unshare", "--map-root-user", "--pid", *kinds, "--fork", "--kill-child",
+                 "--mount-proc"]
+        if shutil.which("unshare") is None or subprocess.run(
+                [*words, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no namespaces can be made here")
+        return words
+
+    def publish_in(self, namespaces, name):
+        """A publisher there of a channel that is there when this returns."""
+        publisher = subprocess.Popen([*namespaces, CLI, "pub", name, "--test-card", "--size",
+                                      "320x180"], env=self.environment, stdin=subprocess.DEVNULL,
+                                     stderr=subprocess.PIPE)
+        self.addCleanup(self._end, publisher)
+        self.wait_until(lambda: self.run_cli("ls", "--names").out == f"{name}\n".encode(),
+                        publisher)
+        return publisher
+
     def wait_for(self, name):
         """Until the channel is there."""
         self.assert_code(self.run_cli("sub", name, "--count", 1, "--timeout", 30), 0)

@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 
@@ -87,16 +86,7 @@ class NamesTest(CliCase):
         return most
 
     def test_publisher_of_another_pid_namespace(self):
-        namespace = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child",
-                     "--mount-proc"]
-        if shutil.which("unshare") is None or subprocess.run(
-                [*namespace, "true"], capture_output=True, check=False).returncode != 0:
-            self.skipTest("no pid namespace can be made here")
-        publisher = subprocess.Popen([*namespace, CLI, "pub", "cam0", "--test-card", "--size",
-                                      "320x180"], env=self.environment, stdin=subprocess.DEVNULL,
-                                     stderr=subprocess.PIPE)
-        self.addCleanup(self._end, publisher)
-        self.wait_until(lambda: self.run_cli("ls", "--names").out == b"cam0\n", publisher)
+        publisher = self.publish_in(self.namespaces(), "cam0")
         channel, = json.loads(self.run_cli("ls", "--json").out)["channels"]
         self.assertEqual((channel["owner_pid"], channel["program"]), (1, ""))
         publisher.kill()

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import struct
@@ -241,16 +240,8 @@ class HostTest(ExplainCase):
         return sum(link.startswith("socket:") for link in links)
 
     def test_publisher_of_other_namespaces(self):
-        namespaces = ["unshare", "--map-root-user", "--pid", "--ipc", "--mount", "--fork",
-                      "--kill-child", "--mount-proc"]
-        if shutil.which("unshare") is None or subprocess.run(
-                [*namespaces, "true"], capture_output=True, check=False).returncode != 0:
-            self.skipTest("no namespaces can be made here")
-        publisher = subprocess.Popen([*namespaces, CLI, "pub", "cam0", "--test-card", "--size",
-                                      "320x180"], env=self.environment, stdin=subprocess.DEVNULL,
-                                     stderr=subprocess.PIPE)
-        self.addCleanup(self._end, publisher)
-        self.wait_until(lambda: self.run_cli("ls", "--names").out == b"cam0\n", publisher)
+        namespaces = self.namespaces("--ipc", "--mount")
+        publisher = self.publish_in(namespaces, "cam0")
         answer, paths = self.explain("cam0", "--try")
         self.assert_states(paths, "refused", "refused", "refused", "taken")
         self.assertEqual(answer["trial"]["path"], "host")

@@ -18,6 +18,7 @@
 #include "support/channel_fixture.hpp"
 #include "support/sanitized.hpp"
 #include "support/scoped_settings.hpp"
+#include "support/shared_page.hpp"
 #include "support/test_device.hpp"
 
 namespace vramlink {
@@ -67,12 +68,13 @@ class DeviceCallLoopTest : public test::ChannelFixture {
   /// One life of the channel; false if the victim's calls did not get as far as the fault.
   bool run(Victim victim, const std::optional<Fault>& fault) const {
     ::alarm(test::Watchdog::kSeconds);  // for this one alone
-    const test::SharedLoopBoard board;
+    const test::SharedPage page;
+    auto* const board = &page.at<test::LoopBoard>(0);
     const auto orders = [&](Victim whose) {
-      return LoopOrders{directory_.path(), &*board, whose == victim ? fault : std::nullopt};
+      return LoopOrders{directory_.path(), board, whose == victim ? fault : std::nullopt};
     };
     ChildProcess second([&](const ChildLink& link) {
-      return run_second_publisher({directory_.path(), &*board, std::nullopt}, link);
+      return run_second_publisher({directory_.path(), board, std::nullopt}, link);
     });
     ChildProcess subscriber(
         [&](const ChildLink&) { return run_loop_subscriber(orders(Victim::subscriber)); });

@@ -1,13 +1,11 @@
 #include "loop_roles.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <initializer_list>
-#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -403,15 +401,6 @@ class LoopSubscriber {
 };
 
 }  // namespace
-
-SharedLoopBoard::SharedLoopBoard() {
-  void* const page =
-      ::mmap(nullptr, sizeof(LoopBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  EXPECT_NE(page, MAP_FAILED);
-  board_ = new (page) LoopBoard{};
-}
-
-SharedLoopBoard::~SharedLoopBoard() { ::munmap(board_, sizeof(LoopBoard)); }
 
 int run_first_publisher(const LoopOrders& orders) {
   Program program(orders, orders.board->first);

@@ -13,7 +13,7 @@
 
 namespace vramlink::test {
 
-/// What the programs tell one another and the test, on a page that they share; all zero at first.
+/// What the programs tell one another and the test, at the beginning of a SharedPage.
 struct LoopBoard {
   struct Program {
     std::atomic<std::uint32_t> frames;  ///< published, or received
@@ -28,21 +28,6 @@ struct LoopBoard {
   std::atomic<std::uint32_t> attached;          ///< the subscriber is
   std::atomic<std::uint32_t> subscriber_over;   ///< it receives no more
   std::atomic<std::uint32_t> second_closed;     ///< nothing more will come
-};
-
-/// The page, shared with children that are forked while it lives.
-class SharedLoopBoard {
- public:
-  SharedLoopBoard();
-  SharedLoopBoard(const SharedLoopBoard&) = delete;
-  SharedLoopBoard& operator=(const SharedLoopBoard&) = delete;
-  ~SharedLoopBoard();
-
-  [[nodiscard]] LoopBoard& operator*() const noexcept { return *board_; }
-  [[nodiscard]] LoopBoard* operator->() const noexcept { return board_; }
-
- private:
-  LoopBoard* board_;
 };
 
 /// What the programs are told.
