@@ -68,7 +68,6 @@ endfunction()
 function(vramlink_test_defaults target)
   vramlink_target_defaults(${target} TEST)
   set_property(TARGET ${target} PROPERTY POSITION_INDEPENDENT_CODE)
-  set_property(TARGET ${target} PROPERTY UNITY_BUILD OFF)  # what tests call alike stays apart
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O0>)
   if(target STREQUAL "test_headers")
     target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <vramlink/vramlink.hpp>

@@ -77,6 +77,7 @@ void PublisherCore::settle_renewal() {
     ready_grows_ = renewal_->want.grows;
     renewal_ready_.store(true, std::memory_order_relaxed);
   }
+  wake_claimers();  // a resize may wait for it
   // A frame that is claimed now would be stale: a later claim, which finds none, puts it in place.
   // Where claims fail until then, only for a while.
   finish_renewal((is_late && !renewal_->want.grows) || is_over);

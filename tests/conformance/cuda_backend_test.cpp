@@ -8,13 +8,6 @@ namespace {
 
 using cuda_api::Status;
 
-cuda_api::DevicePointer device_pointer(const std::byte* address) {
-  return reinterpret_cast<cuda_api::DevicePointer>(address);
-}
-cuda_api::Stream raw_stream(StreamView stream) {
-  return reinterpret_cast<cuda_api::Stream>(stream.handle());
-}
-
 TEST(CudaListing, MakesNoContext) {
   const auto found = cuda::find_devices();
   if (!found) {

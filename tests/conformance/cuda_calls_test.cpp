@@ -316,6 +316,14 @@ TEST_F(CudaCalls, AQuestionThatFailsIsTheDriversFault) {
     EXPECT_STREQ(failed.error().operation(), call);
     EXPECT_EQ(failed.error().native(), out_of_memory);
   }
+  // Of memory that is not its own it says nothing, and that with success.
+  const auto invalid = static_cast<int>(cuda_api::Status::invalid_value);
+  ASSERT_TRUE(api_->fail_calls("cuPointerGetAttributes", 1, 1, invalid));
+  const Result<void> failed =
+      backend_->copy(raw().stream(), memory->data(), memory->data(), kBytes);
+  api_->clear_failures();
+  ASSERT_TRUE(failed.failed_with(Code::driver)) << to_string(failed.error());
+  EXPECT_STREQ(failed.error().operation(), "cuPointerGetAttributes");
 }
 
 }  // namespace

@@ -9,13 +9,6 @@ namespace {
 
 using cuda_api::Status;
 
-cuda_api::DevicePointer device_pointer(const std::byte* address) {
-  return reinterpret_cast<cuda_api::DevicePointer>(address);
-}
-cuda_api::Stream raw_stream(StreamView stream) {
-  return reinterpret_cast<cuda_api::Stream>(stream.handle());
-}
-
 class CudaCopy : public CudaBackend {
  protected:
   void SetUp() override {

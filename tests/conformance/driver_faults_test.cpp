@@ -17,8 +17,8 @@ TEST_F(DriverFaults, WorkBehindOneIsTakenAndNeverDone) {
     RawCuda& raw = *RawCuda::get();
     const cuda::Driver& driver = raw.driver();
     const StreamView view = raw.stream();
-    const auto stream = reinterpret_cast<cuda_api::Stream>(view.handle());
-    const auto other = reinterpret_cast<cuda_api::Stream>(raw.other_stream().handle());
+    const auto stream = raw_stream(view);
+    const auto other = raw_stream(raw.other_stream());
     const TestKernels kernels(raw);
     void* const page =
         ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -31,7 +31,6 @@ TEST_F(DriverFaults, WorkBehindOneIsTakenAndNeverDone) {
     raw.expect(driver.event_record(event, stream));
     raw.finish(view);
     std::byte* const memory = raw.allocate(kBytes);
-    constexpr std::uint64_t kUnit = std::uint64_t{2} << 20;
     cuda_api::AllocationProperties properties{};
     properties.type = cuda_api::AllocationType::pinned;
     properties.location = {cuda_api::LocationType::device, raw.devices()[0]};
@@ -62,9 +61,9 @@ TEST_F(DriverFaults, WorkBehindOneIsTakenAndNeverDone) {
       EXPECT_GIVES(illegal_address, driver.stream_wait_value_64(later, at, 1, 0));
       EXPECT_GIVES(illegal_address, driver.event_record(event, later));
       EXPECT_GIVES(illegal_address, driver.stream_wait_event(later, event, 0));
-      EXPECT_GIVES(illegal_address, driver.memset_d8_async(pointer(memory), 1, 16, later));
+      EXPECT_GIVES(illegal_address, driver.memset_d8_async(device_pointer(memory), 1, 16, later));
     }
-    EXPECT_GIVES(illegal_address, kernels.fill(view, pointer(memory), 1, 1));
+    EXPECT_GIVES(illegal_address, kernels.fill(view, device_pointer(memory), 1, 1));
     cuda_api::Event next_event = nullptr;
     cuda_api::Stream next_stream = nullptr;
     cuda_api::DevicePointer next_memory = 0;
@@ -84,14 +83,15 @@ TEST_F(DriverFaults, WorkBehindOneIsTakenAndNeverDone) {
     EXPECT_GIVES(illegal_address, driver.graph_instantiate(&exec, graph, 0));
     EXPECT_GIVES(success, driver.graph_destroy(graph));
     unsigned type = 0;
-    EXPECT_GIVES(success, driver.pointer_get_attribute(
-                              &type, cuda_api::PointerAttribute::memory_type, pointer(memory)));
+    EXPECT_GIVES(success,
+                 driver.pointer_get_attribute(&type, cuda_api::PointerAttribute::memory_type,
+                                              device_pointer(memory)));
     EXPECT_GIVES(success, driver.mem_unmap(mapped, kUnit));
     EXPECT_GIVES(success, driver.mem_address_free(mapped, kUnit));
     EXPECT_GIVES(success, driver.mem_release(handle));
     EXPECT_GIVES(illegal_address, driver.event_destroy(event));
     EXPECT_GIVES(illegal_address, driver.mem_host_unregister(page));
-    EXPECT_GIVES(illegal_address, raw.mem_free(pointer(memory)));
+    EXPECT_GIVES(illegal_address, raw.mem_free(device_pointer(memory)));
     EXPECT_EQ(words[8].load(), 0U);
     EXPECT_EQ(words[9].load(), 0U);
     end_child(HasFailure() ? ChildProcess::kFailedExpectation : 0);
@@ -116,9 +116,8 @@ TEST_F(DriverFaults, AWriteToAnImportForReadingHarmsItsWriterAlone) {
     const auto imported =
         backend->import_memory(receive_fd(socket), kBytes, os::Access::read_only).value();
     const StreamView stream = raw.stream();
-    EXPECT_GIVES(success, kernels.fill(stream, pointer(imported->data()), 7, 4));
-    EXPECT_GIVES(illegal_address,
-                 raw.stream_synchronize(reinterpret_cast<cuda_api::Stream>(stream.handle())));
+    EXPECT_GIVES(success, kernels.fill(stream, device_pointer(imported->data()), 7, 4));
+    EXPECT_GIVES(illegal_address, raw.stream_synchronize(raw_stream(stream)));
     end_child(HasFailure() ? ChildProcess::kFailedExpectation : 0);
   });
   if (!RawCuda::require()) return;

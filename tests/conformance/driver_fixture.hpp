@@ -15,6 +15,9 @@
 
 namespace vramlink::test {
 
+/// The least that a device has in one piece.
+inline constexpr std::uint64_t kUnit = std::uint64_t{2} << 20;
+
 /// EXPECT_EQ of two statuses, by name.
 inline ::testing::AssertionResult gave(cuda_api::Status wanted, cuda_api::Status got) {
   if (wanted == got) return ::testing::AssertionSuccess();
@@ -109,13 +112,7 @@ class DriverRules : public CudaBackend {
   }
 
   static const cuda::Driver& driver() { return raw().driver(); }
-  static cuda_api::Stream raw_stream(StreamView stream) {
-    return reinterpret_cast<cuda_api::Stream>(stream.handle());
-  }
   static cuda_api::Stream stream() { return raw_stream(raw().stream()); }
-  static cuda_api::DevicePointer pointer(const void* address) {
-    return reinterpret_cast<std::uintptr_t>(address);
-  }
   /// Of a word of the page, for the GPU.
   [[nodiscard]] cuda_api::DevicePointer address(std::uint32_t word) const {
     return words_ + word * sizeof(std::uint64_t);

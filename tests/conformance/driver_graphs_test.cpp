@@ -144,7 +144,7 @@ class DriverGraphs : public DriverRules {
     return copy;
   }
   [[nodiscard]] cuda_api::Memcpy3d copy_from(const void* source) const {
-    return copy_of(pointer(target_->data()), pointer(source));
+    return copy_of(device_pointer(target_->data()), device_pointer(source));
   }
   [[nodiscard]] MemOp write(std::uint32_t index, std::uint64_t value) const {
     return {MemOpType::write_value_64, address(index), value, 0, 0, 0};
@@ -245,9 +245,10 @@ TEST_F(DriverGraphs, ACopyKeepsItsKindsOfMemory) {
         EXPECT_TRUE(gave(wanted, graph.set_copy(copy_from(second.address))));
       }
       if (first.number == 1 || second.number == 1) continue;  // is no target
-      const CopyGraph graph(copy_of(pointer(first.address), pointer(target_->data())), words);
-      EXPECT_TRUE(
-          gave(wanted, graph.set_copy(copy_of(pointer(second.address), pointer(target_->data())))));
+      const CopyGraph graph(copy_of(device_pointer(first.address), device_pointer(target_->data())),
+                            words);
+      EXPECT_TRUE(gave(wanted, graph.set_copy(copy_of(device_pointer(second.address),
+                                                      device_pointer(target_->data())))));
     }
   }
   {

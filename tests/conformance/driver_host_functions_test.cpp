@@ -60,11 +60,9 @@ TEST_F(DriverHostFunctions, MayNotCallTheDriver) {
 class DriverHostFunctionsOfOthers : public DriverProcesses {};
 
 TEST_F(DriverHostFunctionsOfOthers, AStoppedProcessRunsNone) {
-  constexpr std::size_t kGate = 0;
-  constexpr std::size_t kBefore = 8;
-  constexpr std::size_t kRun = 16;
-  constexpr std::size_t kBehind = 24;
-  constexpr std::size_t kBeat = 32;
+  constexpr std::size_t kBefore = kDone;
+  constexpr std::size_t kRun = 24;
+  constexpr std::size_t kBehind = 32;
   ChildProcess child([&](const ChildLink& link) -> int {
     static_cast<void>(link.wait_go());
     const Client client(page_);

@@ -17,10 +17,6 @@ namespace {
 using cuda_api::Status;
 
 // Words of the page.
-constexpr std::size_t kGate = 0;
-constexpr std::size_t kDone = 8;
-constexpr std::size_t kBeat = 16;
-constexpr std::size_t kHandle = 32;
 
 class DriverIpcEvents : public DriverProcesses {
  protected:

@@ -17,8 +17,6 @@ namespace {
 using cuda_api::PointerAttribute;
 using cuda_api::Status;
 
-constexpr std::size_t kHandle = 32;  // a word of the page
-
 class DriverIpc : public DriverProcesses {
  protected:
   [[nodiscard]] cuda_api::IpcMemoryHandle& handle() const {
@@ -29,7 +27,7 @@ class DriverIpc : public DriverProcesses {
     RawCuda& raw = *RawCuda::get();
     std::byte* const memory = raw.allocate(kShareBytes);
     raw.write(memory, bytes_of(value));
-    raw.expect(raw.ipc_get_mem_handle(&handle(), pointer(memory)));
+    raw.expect(raw.ipc_get_mem_handle(&handle(), device_pointer(memory)));
     return memory;
   }
   [[nodiscard]] Status open(cuda_api::DevicePointer& address) const {
@@ -82,7 +80,8 @@ TEST_F(DriverIpc, AnInteriorPointerHasTheHandleOfItsBase) {
   if (!RawCuda::require()) return;
   std::byte* const memory = share(1);
   cuda_api::IpcMemoryHandle of_inside{};
-  RawCuda::get()->expect(RawCuda::get()->ipc_get_mem_handle(&of_inside, pointer(memory) + 4096));
+  RawCuda::get()->expect(
+      RawCuda::get()->ipc_get_mem_handle(&of_inside, device_pointer(memory) + 4096));
   EXPECT_TRUE(std::equal(of_inside.reserved, of_inside.reserved + 64, handle().reserved));
   RawCuda::get()->free(memory);
 }
@@ -99,17 +98,19 @@ TEST_F(DriverIpc, OnlyMemoryOfCuMemAllocHasAHandle) {
   raw.expect(raw.mem_alloc_managed(&managed, kBytes, cuda_api::kManagedGlobal));
   std::byte* const plain = share(1);
   cuda_api::IpcMemoryHandle made{};
-  for (const cuda_api::DevicePointer other : {pointer(mapped->data()), pointer(pinned), managed}) {
+  for (const cuda_api::DevicePointer other :
+       {device_pointer(mapped->data()), device_pointer(pinned), managed}) {
     EXPECT_GIVES(invalid_value, raw.ipc_get_mem_handle(&made, other));
     EXPECT_EQ(attribute<bool>(PointerAttribute::is_legacy_ipc_capable, other), false);
   }
-  EXPECT_EQ(attribute<bool>(PointerAttribute::is_legacy_ipc_capable, pointer(plain)), true);
+  EXPECT_EQ(attribute<bool>(PointerAttribute::is_legacy_ipc_capable, device_pointer(plain)), true);
   using cuda_api::HandleType;
-  EXPECT_EQ(attribute<HandleType>(PointerAttribute::allowed_handle_types, pointer(mapped->data())),
-            HandleType::posix_file_descriptor);
-  EXPECT_EQ(attribute<HandleType>(PointerAttribute::allowed_handle_types, pointer(plain)),
+  EXPECT_EQ(
+      attribute<HandleType>(PointerAttribute::allowed_handle_types, device_pointer(mapped->data())),
+      HandleType::posix_file_descriptor);
+  EXPECT_EQ(attribute<HandleType>(PointerAttribute::allowed_handle_types, device_pointer(plain)),
             HandleType::none);
-  EXPECT_EQ(attribute<void*>(PointerAttribute::mempool_handle, pointer(plain)), nullptr);
+  EXPECT_EQ(attribute<void*>(PointerAttribute::mempool_handle, device_pointer(plain)), nullptr);
   raw.free(plain);
   raw.expect(raw.mem_free(managed));
   raw.expect(raw.mem_free_host(pinned));

@@ -18,12 +18,6 @@ constexpr std::uint64_t kShareBytes = std::uint64_t{64} << 20;
 /// More than what a driver takes and gives back by the way.
 constexpr std::uint64_t kMostBytes = kShareBytes / 4 * 3;
 
-// Words of the page.
-constexpr std::size_t kGate = 0;
-constexpr std::size_t kDone = 8;
-constexpr std::size_t kBeat = 16;
-constexpr std::size_t kHandle = 32;
-
 /// How memory goes to another process.
 enum class Way : std::uint8_t { handle, descriptor };
 const char* name_of(Way way) { return way == Way::handle ? "ByHandle" : "ByDescriptor"; }
@@ -37,12 +31,12 @@ class DriverLifetimes : public DriverProcesses, public ::testing::WithParamInter
     Shared(const DriverLifetimes& test, int value) {
       RawCuda& raw = *RawCuda::get();
       if (GetParam() == Way::handle) {
-        address_ = pointer(raw.allocate(kShareBytes));
+        address_ = device_pointer(raw.allocate(kShareBytes));
         raw.expect(raw.ipc_get_mem_handle(&test.handle(), address_));
       } else {
         backend_ = make_backend();
         memory_ = backend_->allocate(kShareBytes).value();
-        address_ = pointer(memory_->data());
+        address_ = device_pointer(memory_->data());
         send_fd(test.ours_, memory_->export_memory().value().get());
       }
       fill(value);
@@ -78,7 +72,7 @@ class DriverLifetimes : public DriverProcesses, public ::testing::WithParamInter
         imported_ =
             backend_->import_memory(receive_fd(test.theirs_), kShareBytes, os::Access::read_write)
                 .value();
-        address_ = pointer(imported_->data());
+        address_ = device_pointer(imported_->data());
       }
     }
     [[nodiscard]] bool holds(int value) const { return DriverLifetimes::holds(address_, value); }

@@ -16,7 +16,6 @@ namespace {
 using cuda_api::PointerAttribute;
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::uint64_t kUnit = std::uint64_t{2} << 20;
 
 class DriverMemory : public DriverRules {
  protected:
@@ -148,7 +147,7 @@ TEST_F(DriverMemory, AnImportForReadingIsNotFilled) {
       backend_->import_memory(memory->export_memory().value(), kBytes, os::Access::read_only)
           .value();
   EXPECT_GIVES(invalid_value,
-               driver().memset_d8_async(pointer(imported->data()), 1, kBytes, stream()));
+               driver().memset_d8_async(device_pointer(imported->data()), 1, kBytes, stream()));
   raw().finish(raw().stream());
   EXPECT_EQ(raw().read(memory->data(), kBytes), bytes_of(3));
 }
@@ -166,14 +165,14 @@ TEST_F(DriverMemory, AnImportOutlivesWhatItsOwnerFrees) {
 TEST_F(DriverMemory, WhatTheDriverDoesNotKnowLooksTheSame) {
   const std::vector<std::byte> ordinary(kBytes);
   std::byte* const allocated = raw().allocate(kBytes);
-  const Seen living = look_at(pointer(allocated));
+  const Seen living = look_at(device_pointer(allocated));
   EXPECT_EQ(living.type, static_cast<unsigned>(cuda_api::MemoryType::device));
   EXPECT_NE(living.buffer_id, 0U);
   raw().free(allocated);
   for (const void* address :
        {static_cast<const void*>(allocated), static_cast<const void*>(ordinary.data()),
         reinterpret_cast<const void*>(kPageBytes)}) {
-    const Seen seen = look_at(pointer(address));
+    const Seen seen = look_at(device_pointer(address));
     EXPECT_EQ(seen.type, static_cast<unsigned>(cuda_api::MemoryType::none)) << address;
     EXPECT_EQ(seen.buffer_id, 0U) << address;
   }
@@ -183,7 +182,7 @@ TEST_F(DriverMemory, NoTwoBuffersHaveOneNumber) {
   unsigned long long last = 0;
   for (int round = 0; round < 10; ++round) {
     std::byte* const allocated = raw().allocate(kBytes);  // often at the same address
-    const unsigned long long now = look_at(pointer(allocated)).buffer_id;
+    const unsigned long long now = look_at(device_pointer(allocated)).buffer_id;
     EXPECT_GT(now, last);
     last = now;
     raw().free(allocated);

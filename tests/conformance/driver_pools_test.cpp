@@ -54,9 +54,7 @@ class DriverPools : public ::testing::Test {
     raw.expect(raw.mem_pool_create(&pool, &properties));
     return pool;
   }
-  static cuda_api::Stream stream(RawCuda& raw) {
-    return reinterpret_cast<cuda_api::Stream>(raw.stream().handle());
-  }
+  static cuda_api::Stream stream(RawCuda& raw) { return raw_stream(raw.stream()); }
 
   /// Whether another process can import an allocation of that size: 0, what its import gave, or 128
   /// and the signal that it died of. kNoRoom if the GPU has no such memory free.

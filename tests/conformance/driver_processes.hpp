@@ -33,12 +33,8 @@ class Client {
 
   [[nodiscard]] static RawCuda& raw() { return *RawCuda::get(); }
   [[nodiscard]] static const cuda::Driver& driver() { return raw().driver(); }
-  [[nodiscard]] static cuda_api::Stream stream() {
-    return reinterpret_cast<cuda_api::Stream>(raw().stream().handle());
-  }
-  [[nodiscard]] static cuda_api::Stream other_stream() {
-    return reinterpret_cast<cuda_api::Stream>(raw().other_stream().handle());
-  }
+  [[nodiscard]] static cuda_api::Stream stream() { return raw_stream(raw().stream()); }
+  [[nodiscard]] static cuda_api::Stream other_stream() { return raw_stream(raw().other_stream()); }
   /// Of a word of the page, for the GPU.
   [[nodiscard]] cuda_api::DevicePointer address(std::size_t word) const {
     return words_ + word * sizeof(std::uint64_t);
@@ -82,6 +78,11 @@ class DriverProcesses : public ::testing::Test {
   static constexpr std::uint64_t kBytes = 8192;
   /// What a child ends with where it finds no GPU.
   static constexpr int kNoGpu = 77;
+  // Words of the page.
+  static constexpr std::size_t kGate = 0;
+  static constexpr std::size_t kDone = 8;
+  static constexpr std::size_t kBeat = 16;
+  static constexpr std::size_t kHandle = 32;  ///< an IPC handle, on its own lines
 
   /// An account of its own for the stand-in.
   DriverProcesses() { ::setenv("VRAMLINK_SIMCUDA_DIR", directory_.path().c_str(), 1); }
@@ -93,9 +94,6 @@ class DriverProcesses : public ::testing::Test {
 
   static std::vector<std::byte> bytes_of(int value) {
     return std::vector<std::byte>(kBytes, static_cast<std::byte>(value));
-  }
-  static cuda_api::DevicePointer pointer(const void* address) {
-    return reinterpret_cast<std::uintptr_t>(address);
   }
   static std::byte* to_bytes(cuda_api::DevicePointer address) {
     return reinterpret_cast<std::byte*>(address);

@@ -84,7 +84,8 @@ TEST_P(DriverStops, ACopyToOrdinaryHostMemoryStops) {
   hold(1);
   {
     const Caller caller([&] {
-      return driver().memcpy_dtoh_async(host.data(), pointer(memory->data()), kBytes, stream());
+      return driver().memcpy_dtoh_async(host.data(), device_pointer(memory->data()), kBytes,
+                                        stream());
     });
     let_calls_pass();
     EXPECT_FALSE(caller.has_returned());
@@ -99,7 +100,6 @@ TEST_P(DriverStops, NothingElseStops) {
   std::vector<os::Mapping> registered;
   const auto everything_else = [&] {
     // The virtual memory calls.
-    constexpr std::uint64_t kUnit = std::uint64_t{2} << 20;
     cuda_api::AllocationProperties properties{};
     properties.type = cuda_api::AllocationType::pinned;
     properties.requested_handle_types = cuda_api::HandleType::posix_file_descriptor;
@@ -178,7 +178,7 @@ TEST_P(DriverStops, WorkOfOtherThreadsStaysBehindACallThatStops) {
     const char* name;
     std::function<Status()> submit;
   };
-  const cuda_api::DevicePointer bytes = pointer(memory->data());
+  const cuda_api::DevicePointer bytes = device_pointer(memory->data());
   const std::array<Work, 5> all{{
       {"a kernel", [&] { return kernels_->spin_until(view, address(kBeat), 0); }},  // ends at once
       {"a record of an event", [&] { return driver().event_record(event, other); }},

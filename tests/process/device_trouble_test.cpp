@@ -38,11 +38,11 @@ class DeviceTroubleTest : public test::ChannelFixture {
         runtime.state()->process()->backends().find(TestDevice::id()).value();
     auto victim = device->allocate(kFrameBytes).value();
     const StreamView view = TestDevice::stream(1);
-    const auto stream = reinterpret_cast<test::cuda_api::Stream>(view.handle());
+    const auto stream = test::raw_stream(view);
     StreamGate gate;
     gate.close(view);
-    raw.expect(raw.driver().memset_d8_async(
-        reinterpret_cast<test::cuda_api::DevicePointer>(victim->data()), 1, kFrameBytes, stream));
+    raw.expect(
+        raw.driver().memset_d8_async(test::device_pointer(victim->data()), 1, kFrameBytes, stream));
     victim.reset();
     gate.open();
     using test::cuda_api::Status;

@@ -22,7 +22,6 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::uint32_t kSlotCount = 6;
-const char* const kName = "victim";
 
 /// Restored at the end of a test.
 class HandshakeLimit {
@@ -41,7 +40,7 @@ class Flood : public LeakCheck {
  protected:
   Flood()
       : runtime_(Runtime::open({directory_.path()}).value()),
-        publisher_(Publisher::open(runtime_, kName, Format::bytes(4096).value(),
+        publisher_(Publisher::open(runtime_, kVictimChannel, Format::bytes(4096).value(),
                                    {.slot_count = kSlotCount, .device = TestDevice::id()})
                        .value()),
         honest_(open_honest()) {}
@@ -49,7 +48,8 @@ class Flood : public LeakCheck {
   void SetUp() override { static_cast<void>(TestDevice::require()); }
 
   Subscriber open_honest() {
-    return Subscriber::open(runtime_, kName, Deadline::after(seconds(60)), {.held_count_max = 1})
+    return Subscriber::open(runtime_, kVictimChannel, Deadline::after(seconds(60)),
+                            {.held_count_max = 1})
         .value();
   }
 
@@ -81,11 +81,11 @@ class Flood : public LeakCheck {
 
   [[nodiscard]] std::vector<RawPeer> observers(std::size_t count) {
     std::vector<RawPeer> made;
-    wire::Hello hello = honest_hello(kName);
+    wire::Hello hello = honest_hello(kVictimChannel);
     hello.role = wire::Role::observer;
     hello.max_held = 0;
     while (made.size() < count) {
-      made.emplace_back(directory_.path(), kName);
+      made.emplace_back(directory_.path(), kVictimChannel);
       EXPECT_TRUE(made.back().send(hello));
     }
     return made;
@@ -117,7 +117,7 @@ class Flood : public LeakCheck {
 };
 
 TEST_F(Flood, AMemberThatHoldsAllItMayCostsNoMore) {
-  RawSubscriber member(directory_.path(), kName, 1);
+  RawSubscriber member(directory_.path(), kVictimChannel, 1);
   member.attach();
   // Its own frame, and the attempt that may be under way: 2 of 6 slots. The honest one holds 1 and
   // 1 is the newest, so there is always another.
@@ -131,7 +131,7 @@ TEST_F(Flood, AMemberThatHoldsAllItMayCostsNoMore) {
 }
 
 TEST_F(Flood, AMemberThatHoldsEverythingIsRevoked) {
-  RawSubscriber member(directory_.path(), kName, 1);
+  RawSubscriber member(directory_.path(), kVictimChannel, 1);
   member.attach();
   for (auto& held : member.words().held) held.store(~std::uint64_t{0});
   expect_revoked("holds all");
@@ -141,14 +141,14 @@ TEST_F(Flood, AMemberThatHoldsEverythingIsRevoked) {
 }
 
 TEST_F(Flood, AMemberThatIsAheadOfThePublisherIsRevoked) {
-  RawSubscriber member(directory_.path(), kName, 1, 3);
+  RawSubscriber member(directory_.path(), kVictimChannel, 1, 3);
   member.attach();
   member.words().cursor.store(~std::uint64_t{0});
   expect_revoked("cursor");
 }
 
 TEST_F(Flood, AMemberThatScribblesOverItsSegmentHurtsNobody) {
-  RawSubscriber member(directory_.path(), kName, 1, 3);
+  RawSubscriber member(directory_.path(), kVictimChannel, 1, 3);
   member.attach();
   std::atomic<bool> stop{false};
   std::thread scribbler([&] {
@@ -172,15 +172,15 @@ TEST_F(Flood, AMemberThatScribblesOverItsSegmentHurtsNobody) {
 
 TEST_F(Flood, SilentConnectionsKeepNobodyOut) {
   std::vector<RawPeer> silent;
-  for (int i = 0; i < 200; ++i) silent.emplace_back(directory_.path(), kName);
+  for (int i = 0; i < 200; ++i) silent.emplace_back(directory_.path(), kVictimChannel);
   expect_serving();
 }
 
 TEST_F(Flood, SilentConnectionsAreEndedAtTheLimit) {
   const HandshakeLimit limit(std::chrono::milliseconds(20));
-  const RawPeer silent(directory_.path(), kName);
+  const RawPeer silent(directory_.path(), kVictimChannel);
   silent.wait_for_end();
-  const RawSubscriber offered(directory_.path(), kName);
+  const RawSubscriber offered(directory_.path(), kVictimChannel);
   offered.peer.wait_for_end();
   expect_serving();
 }
@@ -189,7 +189,7 @@ TEST_F(Flood, ConnectionsThatComeAndGoKeepNobodyOut) {
   std::atomic<bool> stop{false};
   std::thread flooder([&] {
     while (!stop.load()) {
-      auto socket = os::Socket::connect(directory_ / (std::string(kName) + ".sock"));
+      auto socket = os::Socket::connect(directory_ / (std::string(kVictimChannel) + ".sock"));
       EXPECT_TRUE(socket || socket.failed_with(Code::full));
     }
   });

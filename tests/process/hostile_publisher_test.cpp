@@ -33,8 +33,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const char* const kName = "fake";
-
 class HostilePublisher : public LeakCheck {
  protected:
   HostilePublisher() : runtime_(Runtime::open({directory_.path()}).value()) {}
@@ -57,14 +55,14 @@ class HostilePublisher : public LeakCheck {
   }
 
   Result<Subscriber> open(const SubscriberOptions& options = {}) {
-    return Subscriber::open(runtime_, kName, Deadline::after(seconds(60)), options);
+    return Subscriber::open(runtime_, kFakeChannel, Deadline::after(seconds(60)), options);
   }
 
   /// Opening fails with `code`; afterwards the process receives from an honest publisher.
   void expect_open_fails(const char* what, Code code, FakePublisher::Script script) {
     SCOPED_TRACE(what);
     {
-      const FakePublisher fake(directory_.path(), kName, std::move(script));
+      const FakePublisher fake(directory_.path(), kFakeChannel, std::move(script));
       const auto subscriber = open();
       ASSERT_FALSE(subscriber);
       EXPECT_EQ(subscriber.error().code(), code) << to_string(subscriber.error());
@@ -266,7 +264,7 @@ TEST_F(HostilePublisher, SendsMessagesOutOfOrder) {
   first("mapped", wire::Mapped{{}, 1});
   first("query", wire::Query{{}, wire::QueryKind::status, 0});
   first("status", wire::Status{});
-  first("hello", honest_hello(kName));
+  first("hello", honest_hello(kFakeChannel));
   wire::Refused refused{};
   refused.code = 7777;
   first("unknown code", refused);
@@ -311,7 +309,7 @@ TEST_F(HostilePublisher, OffersGenerationsThatCannotBe) {
   const auto expect_gone = [&](const char* what, const std::function<void(Offering&)>& spoil) {
     SCOPED_TRACE(what);
     {
-      const FakePublisher fake(directory_.path(), kName, [&](RawPeer& peer) {
+      const FakePublisher fake(directory_.path(), kFakeChannel, [&](RawPeer& peer) {
         Offering first;
         if (!offer_all(peer, first)) return;
         Offering second;
@@ -330,8 +328,8 @@ TEST_F(HostilePublisher, OffersGenerationsThatCannotBe) {
         }
         peer.wait_for_end();
       });
-      auto subscriber =
-          Subscriber::open(runtime_, kName, Deadline::after(seconds(60)), {.reconnect = false});
+      auto subscriber = Subscriber::open(runtime_, kFakeChannel, Deadline::after(seconds(60)),
+                                         {.reconnect = false});
       // The second offer may come before the session of the first is made.
       if (!subscriber) {
         EXPECT_EQ(subscriber.error().code(), Code::corrupt) << to_string(subscriber.error());
@@ -359,7 +357,7 @@ TEST_F(HostilePublisher, OffersGenerationsThatCannotBe) {
 }
 
 TEST_F(HostilePublisher, OffersGenerationsWithoutEnd) {
-  const FakePublisher fake(directory_.path(), kName, [&](RawPeer& peer) {
+  const FakePublisher fake(directory_.path(), kFakeChannel, [&](RawPeer& peer) {
     Offering first;
     if (!offer_all(peer, first)) return;
     std::vector<std::unique_ptr<Offering>> all;
@@ -380,7 +378,7 @@ TEST_F(HostilePublisher, OffersGenerationsWithoutEnd) {
     }
   });
   auto subscriber =
-      Subscriber::open(runtime_, kName, Deadline::after(seconds(60)), {.reconnect = false});
+      Subscriber::open(runtime_, kFakeChannel, Deadline::after(seconds(60)), {.reconnect = false});
   ASSERT_TRUE(subscriber);
   EXPECT_TRUE(subscriber->receive(Deadline::after(seconds(60))).failed_with(Code::peer_gone));
   subscriber = Error(Code::empty, "no longer");
@@ -388,8 +386,10 @@ TEST_F(HostilePublisher, OffersGenerationsWithoutEnd) {
 }
 
 TEST_F(HostilePublisher, ThatSaysNothingIsLeftAtTheDeadline) {
-  const FakePublisher fake(directory_.path(), kName, [](RawPeer& peer) { peer.wait_for_end(); });
-  const auto subscriber = Subscriber::open(runtime_, kName, Deadline::after(milliseconds(50)));
+  const FakePublisher fake(directory_.path(), kFakeChannel,
+                           [](RawPeer& peer) { peer.wait_for_end(); });
+  const auto subscriber =
+      Subscriber::open(runtime_, kFakeChannel, Deadline::after(milliseconds(50)));
   EXPECT_TRUE(subscriber.failed_with(Code::timed_out));
 }
 
@@ -412,7 +412,7 @@ TEST_F(HostilePublisher, OffersForWritingWhatItOfferedForReading) {
   shape(first);
   first.payload_fd = os::duplicate(file.fd()).value();
   int connections = 0;
-  const FakePublisher fake(directory_.path(), kName, [&](RawPeer& peer) {
+  const FakePublisher fake(directory_.path(), kFakeChannel, [&](RawPeer& peer) {
     if (++connections == 1) {
       offer_all(peer, first);
     } else {
@@ -458,7 +458,7 @@ TEST_F(HostilePublisher, OffersAsPayloadWhatItMadeTheProcessMapUnsealed) {
   });
   mapped.get_future().wait();
   {
-    const FakePublisher fake(directory_.path(), kName, [&](RawPeer& peer) {
+    const FakePublisher fake(directory_.path(), kFakeChannel, [&](RawPeer& peer) {
       Offering second;
       second.broadcast().slot_count = 3;
       second.message.slot_count = 3;
@@ -479,8 +479,8 @@ TEST_F(HostilePublisher, OffersAsPayloadWhatItMadeTheProcessMapUnsealed) {
 TEST_F(HostilePublisher, GivesAnObserverNothingThatItBelieves) {
   const auto expect_trouble = [&](const char* what, FakePublisher::Script script) {
     SCOPED_TRACE(what);
-    const FakePublisher fake(directory_.path(), kName, std::move(script));
-    const auto info = inspect_channel(runtime_, kName, Deadline::after(seconds(60)));
+    const FakePublisher fake(directory_.path(), kFakeChannel, std::move(script));
+    const auto info = inspect_channel(runtime_, kFakeChannel, Deadline::after(seconds(60)));
     ASSERT_TRUE(info);
     EXPECT_FALSE(info->responsive);
     EXPECT_NE(info->trouble, "");
@@ -511,7 +511,7 @@ TEST_F(HostilePublisher, GivesAnObserverNothingThatItBelieves) {
 }
 
 TEST_F(HostilePublisher, GivesAnObserverTimesThatCannotBe) {
-  const FakePublisher fake(directory_.path(), kName, [](RawPeer& peer) {
+  const FakePublisher fake(directory_.path(), kFakeChannel, [](RawPeer& peer) {
     Offering offering;
     offering.message.private_bytes = 0;
     offering.message.granted_max_held = 0;
@@ -531,7 +531,7 @@ TEST_F(HostilePublisher, GivesAnObserverTimesThatCannotBe) {
     peer.send(status);
     peer.wait_for_end();
   });
-  const auto info = inspect_channel(runtime_, kName, Deadline::after(seconds(60)));
+  const auto info = inspect_channel(runtime_, kFakeChannel, Deadline::after(seconds(60)));
   ASSERT_TRUE(info);
   EXPECT_TRUE(info->responsive) << info->trouble;
 }

@@ -19,8 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const char* const kName = "fake";
-
 struct Attack {
   const char* name;
   /// Before GO.
@@ -145,14 +143,16 @@ class HostileSegment : public LeakCheck, public ::testing::WithParamInterface<Ca
 };
 
 TEST_P(HostileSegment, EndsNoCallBadlyAndTheNextPublisherIsFound) {
-  std::optional<FakePublisher> fake(std::in_place, directory_.path(), kName, [](RawPeer& peer) {
-    Offering offering;
-    offering.message.granted_depth = GetParam().queue_depth;
-    offering.words().depth = GetParam().queue_depth;
-    if (offer_all(peer, offering, GetParam().attack.write)) peer.wait_for_end();
-  });
+  std::optional<FakePublisher> fake(std::in_place, directory_.path(), kFakeChannel,
+                                    [](RawPeer& peer) {
+                                      Offering offering;
+                                      offering.message.granted_depth = GetParam().queue_depth;
+                                      offering.words().depth = GetParam().queue_depth;
+                                      if (offer_all(peer, offering, GetParam().attack.write))
+                                        peer.wait_for_end();
+                                    });
   auto subscriber = Subscriber::open(
-      runtime_, kName, Deadline::after(seconds(60)),
+      runtime_, kFakeChannel, Deadline::after(seconds(60)),
       {.policy = ReceivePolicy::queue(GetParam().queue_depth), .reconnect = false});
   ASSERT_TRUE(subscriber) << to_string(subscriber.error());
   for (int i = 0; i < 20; ++i) {
@@ -162,7 +162,7 @@ TEST_P(HostileSegment, EndsNoCallBadlyAndTheNextPublisherIsFound) {
 }
 
 TEST_P(HostileSegment, IsLeftForAnHonestPublisher) {
-  std::optional<FakePublisher> fake(std::in_place, directory_.path(), kName,
+  std::optional<FakePublisher> fake(std::in_place, directory_.path(), kFakeChannel,
                                     [served = false](RawPeer& peer) mutable {
                                       if (std::exchange(served, true))
                                         return;  // only the first time
@@ -171,13 +171,13 @@ TEST_P(HostileSegment, IsLeftForAnHonestPublisher) {
                                       offering.words().depth = GetParam().queue_depth;
                                       offer_all(peer, offering, GetParam().attack.write);
                                     });
-  auto subscriber = Subscriber::open(runtime_, kName, Deadline::after(seconds(60)),
+  auto subscriber = Subscriber::open(runtime_, kFakeChannel, Deadline::after(seconds(60)),
                                      {.policy = ReceivePolicy::queue(GetParam().queue_depth)});
   ASSERT_TRUE(subscriber) << to_string(subscriber.error());
   fake.reset();
-  auto publisher =
-      Publisher::open(runtime_, kName, Format::bytes(4096).value(), {.device = TestDevice::id()})
-          .value();
+  auto publisher = Publisher::open(runtime_, kFakeChannel, Format::bytes(4096).value(),
+                                   {.device = TestDevice::id()})
+                       .value();
   const Deadline watchdog = Deadline::after(seconds(60));
   std::uint64_t sequence = 0;
   while (!watchdog.has_passed()) {

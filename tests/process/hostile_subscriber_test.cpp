@@ -21,13 +21,12 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::uint64_t kPayloadBytes = 4096;
-const char* const kName = "victim";
 
 class HostileSubscriber : public LeakCheck {
  protected:
   explicit HostileSubscriber(std::uint32_t slot_count = 6)
       : runtime_(Runtime::open({directory_.path()}).value()),
-        publisher_(Publisher::open(runtime_, kName, Format::bytes(kPayloadBytes).value(),
+        publisher_(Publisher::open(runtime_, kVictimChannel, Format::bytes(kPayloadBytes).value(),
                                    {.slot_count = slot_count, .device = TestDevice::id()})
                        .value()),
         honest_(open_honest()) {}
@@ -35,7 +34,8 @@ class HostileSubscriber : public LeakCheck {
   void SetUp() override { static_cast<void>(TestDevice::require()); }
 
   Subscriber open_honest() {
-    return Subscriber::open(runtime_, kName, Deadline::after(seconds(60)), {.held_count_max = 1})
+    return Subscriber::open(runtime_, kVictimChannel, Deadline::after(seconds(60)),
+                            {.held_count_max = 1})
         .value();
   }
 
@@ -71,7 +71,7 @@ class HostileSubscriber : public LeakCheck {
   void expect_refused(const char* what, std::span<const std::byte> bytes, Code code,
                       std::span<const int> fds = {}) {
     SCOPED_TRACE(what);
-    const RawPeer peer(directory_.path(), kName);
+    const RawPeer peer(directory_.path(), kVictimChannel);
     ASSERT_TRUE(peer.send_bytes(bytes, fds));
     const auto refused = peer.refusal();
     ASSERT_TRUE(refused) << "there was no answer";
@@ -91,7 +91,7 @@ class HostileSubscriber : public LeakCheck {
 };
 
 TEST_F(HostileSubscriber, IsRefusedForBytesThatAreNoMessage) {
-  wire::Hello hello = honest_hello(kName);
+  wire::Hello hello = honest_hello(kVictimChannel);
   const auto good = wire::encode(hello);
   for (std::size_t size : {std::size_t{1}, std::size_t{8}, std::size_t{23}, good.size() - 1}) {
     expect_refused("truncated", good.first(size), Code::corrupt);
@@ -120,7 +120,7 @@ TEST_F(HostileSubscriber, IsRefusedForBytesThatAreNoMessage) {
 
 TEST_F(HostileSubscriber, IsRefusedForHelloFieldsOutOfRange) {
   const auto expect_changed = [&](const char* what, const auto& change, Code code = Code::corrupt) {
-    wire::Hello hello = honest_hello(kName);
+    wire::Hello hello = honest_hello(kVictimChannel);
     change(hello);
     expect_refused(what, hello, code);
   };
@@ -145,11 +145,11 @@ TEST_F(HostileSubscriber, IsRefusedForHelloFieldsOutOfRange) {
 
 TEST_F(HostileSubscriber, IsRefusedForDescriptorsThatDoNotBelong) {
   const os::UniqueFd event = os::event_fd().value();
-  wire::Hello hello = honest_hello(kName);
+  wire::Hello hello = honest_hello(kVictimChannel);
   for (const std::size_t count : {1, 2, 8, 20, 200}) {
     expect_refused("descriptors", hello, Code::corrupt, std::vector<int>(count, event.get()));
   }
-  wire::Hello promised = honest_hello(kName);
+  wire::Hello promised = honest_hello(kVictimChannel);
   promised.flags = wire::kHelloPidfd;
   static_cast<void>(wire::encode(promised));
   expect_refused("no pidfd", std::as_bytes(std::span(&promised, 1)), Code::corrupt);
@@ -158,9 +158,9 @@ TEST_F(HostileSubscriber, IsRefusedForDescriptorsThatDoNotBelong) {
 
 TEST_F(HostileSubscriber, WithADescriptorThatIsNoPidfdIsKnownByItsSocketAlone) {
   const os::UniqueFd event = os::event_fd().value();
-  wire::Hello hello = honest_hello(kName);
+  wire::Hello hello = honest_hello(kVictimChannel);
   hello.flags = wire::kHelloPidfd;
-  const RawPeer peer(directory_.path(), kName);
+  const RawPeer peer(directory_.path(), kVictimChannel);
   ASSERT_TRUE(peer.send(hello, std::array{event.get()}));
   const auto offered = peer.next();
   ASSERT_TRUE(offered);
@@ -178,18 +178,18 @@ TEST_F(HostileSubscriber, IsRefusedForMessagesOutOfOrder) {
   expect_first("revoked", wire::Revoked{{}, 1, wire::RevokeReason::lease, 0});
   expect_first("failed", wire::Failed{{}, 1, 0});
   {
-    RawSubscriber twice(directory_.path(), kName);
-    ASSERT_TRUE(twice.peer.send(honest_hello(kName)));
+    RawSubscriber twice(directory_.path(), kVictimChannel);
+    ASSERT_TRUE(twice.peer.send(honest_hello(kVictimChannel)));
     EXPECT_EQ(twice.peer.refusal(), Code::corrupt);
   }
   {
-    RawSubscriber wrong(directory_.path(), kName);
+    RawSubscriber wrong(directory_.path(), kVictimChannel);
     ASSERT_TRUE(wrong.peer.send(wire::Mapped{{}, wrong.offer.generation + 1}));
     EXPECT_EQ(wrong.peer.refusal(), Code::corrupt);
   }
   {
-    RawPeer observer(directory_.path(), kName);
-    wire::Hello hello = honest_hello(kName);
+    RawPeer observer(directory_.path(), kVictimChannel);
+    wire::Hello hello = honest_hello(kVictimChannel);
     hello.role = wire::Role::observer;
     hello.max_held = 0;
     ASSERT_TRUE(observer.send(hello));
@@ -204,7 +204,7 @@ TEST_F(HostileSubscriber, IsRevokedForBreakingTheRulesAsAMember) {
   std::uint64_t revoked = 0;
   const auto expect_revoked = [&](const char* what, std::span<const std::byte> bytes) {
     SCOPED_TRACE(what);
-    RawSubscriber member(directory_.path(), kName);
+    RawSubscriber member(directory_.path(), kVictimChannel);
     member.attach();
     ASSERT_TRUE(member.peer.send_bytes(bytes));
     const auto message = member.peer.next();
@@ -213,7 +213,7 @@ TEST_F(HostileSubscriber, IsRevokedForBreakingTheRulesAsAMember) {
     member.peer.wait_for_end();
     EXPECT_EQ(publisher_.statistics().subscribers_revoked, ++revoked);
   };
-  wire::Hello hello = honest_hello(kName);
+  wire::Hello hello = honest_hello(kVictimChannel);
   wire::Mapped mapped{{}, 1};
   wire::Query query{{}, wire::QueryKind::status, 0};
   expect_revoked("hello", wire::encode(hello));
@@ -229,7 +229,7 @@ TEST_F(HostileSubscriber, AnswersTheOfferOfANewGenerationWithNonsense) {
   std::uint64_t generation = 1;
   const auto expect_end = [&](const char* what, const auto& spoil) {
     SCOPED_TRACE(what);
-    RawSubscriber member(directory_.path(), kName);
+    RawSubscriber member(directory_.path(), kVictimChannel);
     member.attach();
     ASSERT_TRUE(publisher_.resize(Format::bytes(kPayloadBytes).value(),
                                   Deadline::after(std::chrono::milliseconds(5))));
@@ -266,7 +266,7 @@ TEST_F(HostileSubscriber, AnswersTheOfferOfANewGenerationWithNonsense) {
 TEST_F(HostileSubscriber, CannotMakeThePublisherTouchAFileThatShrank) {
   const auto expect_refused_after = [&](const char* what, const auto& spoil, Code code) {
     SCOPED_TRACE(what);
-    RawSubscriber member(directory_.path(), kName);
+    RawSubscriber member(directory_.path(), kVictimChannel);
     spoil(member.private_fd());
     ASSERT_TRUE(member.peer.send(wire::Mapped{{}, member.offer.generation}));
     const auto refused = member.peer.refusal();
@@ -305,18 +305,18 @@ TEST_F(HostileSubscriber, CannotMakeThePublisherTouchAFileThatShrank) {
 }
 
 TEST_F(HostileSubscriber, MayVanishAtAnyMessage) {
-  { const RawPeer silent(directory_.path(), kName); }
+  { const RawPeer silent(directory_.path(), kVictimChannel); }
   {
-    const RawPeer greeted(directory_.path(), kName);
-    EXPECT_TRUE(greeted.send(honest_hello(kName)));
+    const RawPeer greeted(directory_.path(), kVictimChannel);
+    EXPECT_TRUE(greeted.send(honest_hello(kVictimChannel)));
   }
-  { const RawSubscriber offered(directory_.path(), kName); }
+  { const RawSubscriber offered(directory_.path(), kVictimChannel); }
   {
-    const RawSubscriber mapped(directory_.path(), kName);
+    const RawSubscriber mapped(directory_.path(), kVictimChannel);
     EXPECT_TRUE(mapped.peer.send(wire::Mapped{{}, mapped.offer.generation}));
   }
   {
-    RawSubscriber member(directory_.path(), kName);
+    RawSubscriber member(directory_.path(), kVictimChannel);
     member.attach();
     EXPECT_TRUE(member.peer.send(wire::Bye{{}, 1, wire::ByeReason::drained, 0}));
     member.peer.wait_for_end();

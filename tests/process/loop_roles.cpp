@@ -28,7 +28,7 @@ constexpr const char* kName = "loop";
 constexpr std::uint64_t kFrameBytes = 4096;
 constexpr std::uint64_t kResizedBytes = 8192;
 /// Of calls that a fault may keep from ever being done.
-constexpr milliseconds kPatience{400};
+constexpr milliseconds kRolePatience{400};
 /// Of a stream that waits for a frame; an end of its publisher is told sooner.
 constexpr seconds kStreamPatience{10};
 /// Of calls that are done at once unless something is broken.
@@ -220,33 +220,33 @@ class LoopPublisher {
   }
 
   void publish_in_place() {
-    Result<WritableFrame> frame = publisher_.claim(program_.gpu().stream(), kPatience);
+    Result<WritableFrame> frame = publisher_.claim(program_.gpu().stream(), kRolePatience);
     if (!program_.went_well("claim", frame, kClaim)) return;
     if (!program_.gpu().fill(frame->data(), next_bytes())) return;
     keep(publisher_.publish(*std::move(frame), program_.gpu().stream(), info()), "publish",
          kPublish);
   }
   void abandon() {
-    const Result<WritableFrame> frame = publisher_.claim(program_.gpu().stream(), kPatience);
+    const Result<WritableFrame> frame = publisher_.claim(program_.gpu().stream(), kRolePatience);
     if (!program_.went_well("claim", frame, kClaim)) return;
     static_cast<void>(program_.gpu().fill(frame->data(), next_bytes()));
   }
   void copy_from_host() {
     const std::vector<std::byte> bytes = next_bytes();
-    keep(publisher_.publish_copy(bytes, StreamView::already_complete(), kPatience, info()),
+    keep(publisher_.publish_copy(bytes, StreamView::already_complete(), kRolePatience, info()),
          "publish_copy of host memory", kPublishCopy);
   }
   void copy_from_gpu() {
     const std::vector<std::byte> bytes = next_bytes();
     if (!program_.gpu().fill(program_.gpu().memory(), bytes)) return;
     keep(publisher_.publish_copy({program_.gpu().memory(), bytes.size()}, program_.gpu().stream(),
-                                 kPatience, info()),
+                                 kRolePatience, info()),
          "publish_copy of the GPU's memory", kPublishCopy);
     wait_for_all();  // the source is used again
   }
   void wait_for_all() {
     for (const Receipt& receipt : receipts_) {
-      static_cast<void>(program_.went_well("Receipt::wait", receipt.wait(kPatience), kWait));
+      static_cast<void>(program_.went_well("Receipt::wait", receipt.wait(kRolePatience), kWait));
     }
     receipts_.clear();
   }
@@ -379,7 +379,7 @@ class LoopSubscriber {
     const Result<ReleaseReceipt> receipt = frame->release(program_.gpu().stream());
     if (!program_.went_well("release", receipt, kRelease)) return;
     static_cast<void>(
-        program_.went_well("ReleaseReceipt::wait", receipt->wait(kPatience), kWaitRelease));
+        program_.went_well("ReleaseReceipt::wait", receipt->wait(kRolePatience), kWaitRelease));
   }
   void downloaded() {
     if (!downloader_) return by_cpu();

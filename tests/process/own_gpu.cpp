@@ -55,7 +55,7 @@ OwnGpu::~OwnGpu() {
     const Scope scope(*this);
     static_cast<void>(more_.stream_synchronize(stream_));
     static_cast<void>(driver_->stream_destroy(stream_));
-    static_cast<void>(more_.mem_free(reinterpret_cast<DevicePointer>(memory_)));
+    static_cast<void>(more_.mem_free(device_pointer(memory_)));
     static_cast<void>(more_.mem_free_host(pinned_));
   }
   const SparedThread spared;
@@ -66,15 +66,15 @@ bool OwnGpu::fill(std::byte* target, std::span<const std::byte> bytes) {
   const Scope scope(*this);
   std::byte* const place = pinned_ + next_place_++ % kPlaces * kBytesMax;
   std::memcpy(place, bytes.data(), bytes.size());
-  return driver_->memcpy_htod_async(reinterpret_cast<DevicePointer>(target), place, bytes.size(),
-                                    stream_) == Status::success;
+  return driver_->memcpy_htod_async(device_pointer(target), place, bytes.size(), stream_) ==
+         Status::success;
 }
 
 std::optional<std::vector<std::byte>> OwnGpu::read(std::span<const std::byte> source) {
   const Scope scope(*this);
   std::vector<std::byte> bytes(source.size());
-  if (driver_->memcpy_dtoh_async(bytes.data(), reinterpret_cast<DevicePointer>(source.data()),
-                                 bytes.size(), stream_) != Status::success ||
+  if (driver_->memcpy_dtoh_async(bytes.data(), device_pointer(source.data()), bytes.size(),
+                                 stream_) != Status::success ||
       more_.stream_synchronize(stream_) != Status::success) {
     return std::nullopt;
   }

@@ -33,7 +33,7 @@ constexpr std::uint64_t kSeedsInABlock = 25;
 constexpr std::uint32_t kPeersMax = 3;
 constexpr std::uint64_t kFramesMax = 40;
 /// A reader that gets nothing for so long lets go of what it holds: all slots may be held.
-constexpr std::chrono::milliseconds kPatience{2};
+constexpr std::chrono::milliseconds kTakePatience{2};
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
@@ -87,8 +87,8 @@ void stay(const char* /*step*/) {
 }
 
 /// What all sides of a channel know of the schedule.
-struct Shape {
-  explicit Shape(std::uint64_t of_seed) : seed(of_seed) {
+struct Plan {
+  explicit Plan(std::uint64_t of_seed) : seed(of_seed) {
     Choices choices(seed, 0);
     peers = static_cast<std::uint32_t>(choices.between(1, kPeersMax));
     frames = choices.between(4, kFramesMax);
@@ -107,41 +107,40 @@ struct Shape {
 class RandomSchedule : public test::ChannelFixture,
                        public ::testing::WithParamInterface<std::tuple<test::Mode, std::uint64_t>> {
  protected:
-  void run(const Shape& shape) const {
+  void run(const Plan& plan) const {
     std::vector<std::unique_ptr<test::Peer>> peers;
-    for (std::uint32_t i = 0; i < shape.peers; ++i) {
+    for (std::uint32_t i = 0; i < plan.peers; ++i) {
       peers.push_back(std::make_unique<test::Peer>(std::get<0>(GetParam()),
-                                                   [this, &shape, i](const ChildLink& link) {
-                                                     begin_delays(shape, i + 1);
-                                                     Choices choices(shape.seed, i + 1);
-                                                     read_all(shape, choices, link);
+                                                   [this, &plan, i](const ChildLink& link) {
+                                                     begin_delays(plan, i + 1);
+                                                     Choices choices(plan.seed, i + 1);
+                                                     read_all(plan, choices, link);
                                                    }));
     }
-    begin_delays(shape, 0);
-    publish_all(shape, peers);
+    begin_delays(plan, 0);
+    publish_all(plan, peers);
     for (const auto& peer : peers) peer->finish();
     base::step_hook.store(nullptr);
   }
 
  private:
   /// In a process of its own, or once for all that are threads of this one.
-  void begin_delays(const Shape& shape, std::uint64_t role) const {
+  void begin_delays(const Plan& plan, std::uint64_t role) const {
     if (std::get<0>(GetParam()) == test::Mode::threads && role != 0) return;
-    delays = {shape.seed, role, shape.max_us};
+    delays = {plan.seed, role, plan.max_us};
     base::step_hook.store(&stay);
   }
 
-  void publish_all(const Shape& shape,
-                   const std::vector<std::unique_ptr<test::Peer>>& peers) const {
-    Choices choices(shape.seed, 0);
+  void publish_all(const Plan& plan, const std::vector<std::unique_ptr<test::Peer>>& peers) const {
+    Choices choices(plan.seed, 0);
     const Runtime runtime = open_runtime();
     Publisher publisher =
-        open_publisher(runtime, {.slot_count = shape.slots, .when_full = shape.when_full},
+        open_publisher(runtime, {.slot_count = plan.slots, .when_full = plan.when_full},
                        choices.between(1, kFrameBytes));
     for (const auto& peer : peers) peer->wait_ready();
     bool all_are_back = false;
-    for (std::uint64_t number = 1; number <= shape.frames;) {
-      if (number > shape.frames / 2 && !all_are_back) {  // who left has a frame to come back for
+    for (std::uint64_t number = 1; number <= plan.frames;) {
+      if (number > plan.frames / 2 && !all_are_back) {  // who left has a frame to come back for
         for (const auto& peer : peers) peer->wait_ready();
         all_are_back = true;
       }
@@ -181,7 +180,7 @@ class RandomSchedule : public test::ChannelFixture,
   }
 
   /// Holds a random choice of frames while it reads on.
-  void read_all(const Shape& shape, Choices& choices, const ChildLink& link) const {
+  void read_all(const Plan& plan, Choices& choices, const ChildLink& link) const {
     const Runtime runtime = open_runtime();
     std::uint64_t last = 0;
     {
@@ -191,24 +190,24 @@ class RandomSchedule : public test::ChannelFixture,
         last = subscriber.receive(soon()).value().sequence();
       } else {
         link.ready();
-        read_on(shape, subscriber, choices, 0, true);
+        read_on(plan, subscriber, choices, 0, true);
         return;
       }
     }
     Subscriber subscriber = join(runtime, choices);
     link.ready();
     // A newcomer finds the newest frame, which may be the one that it knows.
-    read_on(shape, subscriber, choices, last - 1, false);
+    read_on(plan, subscriber, choices, last - 1, false);
   }
 
-  static void read_on(const Shape& shape, Subscriber& subscriber, Choices& choices,
+  static void read_on(const Plan& plan, Subscriber& subscriber, Choices& choices,
                       std::uint64_t last, bool from_the_start) {
-    const bool gets_all = from_the_start && shape.when_full == WhenFull::block &&
+    const bool gets_all = from_the_start && plan.when_full == WhenFull::block &&
                           subscriber.granted_queue_depth() != 0;
     std::vector<Frame> held;
     while (true) {
       Result<Frame> frame = choices.one_in(2) ? subscriber.try_receive()
-                                              : subscriber.receive(Deadline::after(kPatience));
+                                              : subscriber.receive(Deadline::after(kTakePatience));
       if (frame.failed_with(Code::closed)) break;
       if (frame.failed_with(Code::empty)) {
         std::this_thread::yield();
@@ -235,7 +234,7 @@ class RandomSchedule : public test::ChannelFixture,
       }
     }
     for (const Frame& frame : held) check(frame);
-    EXPECT_EQ(last, shape.frames) << "the newest is never lost";
+    EXPECT_EQ(last, plan.frames) << "the newest is never lost";
     EXPECT_EQ(subscriber.statistics().peer_deaths, 0U);
   }
 
@@ -249,13 +248,13 @@ TEST_P(RandomSchedule, EveryByteIsWhole) {
   const std::uint64_t first = std::get<1>(GetParam()) * kSeedsInABlock + 1;
   const std::uint64_t wanted = from_environment("VRAMLINK_SCHEDULE_SEED", 0);
   for (std::uint64_t seed = first; seed < first + kSeedsInABlock; ++seed) {
-    const Shape shape(wanted != 0 ? wanted : seed);
+    const Plan plan(wanted != 0 ? wanted : seed);
     // A process without threads for each: it forks peers, and a device is used in it alone.
     test::ChildProcess schedule([&](const ChildLink&) {
-      run(shape);
+      run(plan);
       return 0;
     });
-    ASSERT_EQ(schedule.wait(), 0) << "VRAMLINK_SCHEDULE_SEED=" << shape.seed << " repeats it";
+    ASSERT_EQ(schedule.wait(), 0) << "VRAMLINK_SCHEDULE_SEED=" << plan.seed << " repeats it";
     ASSERT_TRUE(files().empty());
   }
 }

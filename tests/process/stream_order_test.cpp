@@ -37,9 +37,8 @@ class ReadBack {
   ~ReadBack() { raw().free(memory_); }
 
   void read(const Frame& frame, StreamView stream) const {
-    raw().expect(raw().driver().memcpy_dtod_async(
-        address(memory_), address(frame.data()), size_bytes_,
-        reinterpret_cast<test::cuda_api::Stream>(stream.handle())));
+    raw().expect(raw().driver().memcpy_dtod_async(address(memory_), address(frame.data()),
+                                                  size_bytes_, test::raw_stream(stream)));
   }
   [[nodiscard]] ::testing::AssertionResult holds(std::uint64_t number) const {
     return test::holds_frame({memory_, size_bytes_}, number);
@@ -51,7 +50,7 @@ class ReadBack {
     return *RawCuda::get();
   }
   static test::cuda_api::DevicePointer address(const std::byte* memory) {
-    return reinterpret_cast<test::cuda_api::DevicePointer>(memory);
+    return test::device_pointer(memory);
   }
 
   std::size_t size_bytes_;

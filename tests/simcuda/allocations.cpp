@@ -10,16 +10,15 @@
 #include "pools.hpp"
 #include "ranges.hpp"
 #include "streams.hpp"
+#include "sys.hpp"
 
 namespace vramlink::simcuda {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;
 constexpr unsigned kHostFlagsKnown = 7;
 constexpr unsigned kRegisterFlagsKnown =
     api::kRegisterPortable | api::kRegisterDeviceMap | 4 | api::kRegisterReadOnly;
 constexpr auto kRead = static_cast<std::uint8_t>(api::AccessFlags::read);
-constexpr auto kReadWrite = static_cast<std::uint8_t>(api::AccessFlags::read_write);
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t step) noexcept {
   return (value + step - 1) / step * step;

@@ -136,7 +136,6 @@ TEST_F(BadCalls, BadArgumentsAreRefused) {
   constexpr int kNoDevice = 99;
   constexpr unsigned kNoFlag = 64;
   constexpr api::DevicePointer kNowhere = 4096;
-  constexpr std::size_t kUnit = MappedMemory::kSizeBytes;
   const auto nothing = [](auto type) {
     return reinterpret_cast<decltype(type)>(std::uintptr_t{0x1234});
   };

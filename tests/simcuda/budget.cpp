@@ -19,7 +19,6 @@ namespace vramlink::simcuda {
 namespace {
 
 constexpr std::uint32_t kEntryMax = 4096;
-constexpr std::uint64_t kPageBytes = 4096;
 /// An entry's word: device number (4 bits), pages (32 bits), a count of its uses (28 bits).
 constexpr int kDeviceShift = 60;
 constexpr int kPagesShift = 28;
@@ -30,7 +29,7 @@ constexpr std::uint64_t kSizeBytesMax = kPagesMask * kPageBytes;
 using Word = std::atomic<std::uint64_t>;
 
 int account_fd = -1;
-Word* words = nullptr;
+Word* account = nullptr;
 std::array<char, PATH_MAX> folder_path{};
 unsigned file_mode = 0600;
 /// How often this process holds each entry: imports of one memory share the lock.
@@ -69,7 +68,7 @@ void open_account_file() noexcept {
       sys::call(SYS_mmap, 0, kEntryMax * sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (sys::failed(mapping)) give_up(path.data(), "map");
   account_fd = fd;
-  words = reinterpret_cast<Word*>(mapping);
+  account = reinterpret_cast<Word*>(mapping);
 }
 
 const char* account_folder() noexcept { return folder_path.data(); }
@@ -107,7 +106,7 @@ std::uint64_t bytes_of(std::uint64_t word) noexcept {
 std::uint64_t bytes_held(int device_number) noexcept {
   std::uint64_t sum_bytes = 0;
   for (std::uint32_t i = 0; i < kEntryMax; ++i) {
-    std::uint64_t word = words[i].load();
+    std::uint64_t word = account[i].load();
     if (bytes_of(word) == 0 || word >> kDeviceShift != static_cast<std::uint64_t>(device_number)) {
       continue;
     }
@@ -115,7 +114,7 @@ std::uint64_t bytes_held(int device_number) noexcept {
       sum_bytes += bytes_of(word);
     } else {
       // Its holders died. Fails, rightly, if somebody took the entry over meanwhile.
-      words[i].compare_exchange_strong(word, word & kUsesMask);
+      account[i].compare_exchange_strong(word, word & kUsesMask);
     }
   }
   return sum_bytes;
@@ -129,10 +128,10 @@ bool open_account(int device_number, std::uint64_t size_bytes, std::uint64_t lim
   for (std::uint32_t i = 0; i < kEntryMax; ++i) {
     // Alone on the byte, or somebody holds it.
     if (held[i] != 0 || !set_lock(i, F_WRLCK)) continue;
-    const std::uint64_t uses = (words[i].load() + 1) & kUsesMask;
+    const std::uint64_t uses = (account[i].load() + 1) & kUsesMask;
     const std::uint64_t word = static_cast<std::uint64_t>(device_number) << kDeviceShift |
                                (size_bytes + kPageBytes - 1) / kPageBytes << kPagesShift | uses;
-    words[i].store(word);
+    account[i].store(word);
     set_lock(i, F_RDLCK);
     ++held[i];
     entry = {i, word};
@@ -147,7 +146,7 @@ bool open_account(int device_number, std::uint64_t size_bytes, std::uint64_t lim
 bool join_account(const AccountEntry& entry) noexcept {
   if (entry.index >= kEntryMax) return false;
   if (held[entry.index] == 0 && !set_lock(entry.index, F_RDLCK)) return false;
-  if (words[entry.index].load() != entry.tag) {
+  if (account[entry.index].load() != entry.tag) {
     if (held[entry.index] == 0) set_lock(entry.index, F_UNLCK);
     return false;
   }
@@ -155,7 +154,7 @@ bool join_account(const AccountEntry& entry) noexcept {
   return true;
 }
 
-AccountEntry account_entry(std::uint32_t index) noexcept { return {index, words[index].load()}; }
+AccountEntry account_entry(std::uint32_t index) noexcept { return {index, account[index].load()}; }
 
 bool is_account_held(std::uint32_t index) noexcept { return is_held(index); }
 

@@ -28,8 +28,6 @@ struct ContextStack {
 
 thread_local ContextStack stack{};
 
-bool is_device(api::Device device) noexcept { return device >= 0 && device < device_count(); }
-
 Context* primary_context_of(api::Device device) noexcept {
   Context* found = nullptr;
   driver.contexts.for_each([&](Context& context) {

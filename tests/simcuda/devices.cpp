@@ -180,8 +180,6 @@ bool is_supported(api::DeviceAttribute attribute) noexcept {
   return true;
 }
 
-bool is_device(api::Device device) noexcept { return device >= 0 && device < visible_count; }
-
 __attribute__((destructor)) void at_exit() { stop_device(); }
 
 }  // namespace

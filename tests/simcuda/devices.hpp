@@ -18,6 +18,9 @@ struct DeviceSettings {
 enum class Process : std::uint8_t { fresh, owner, forked };
 Process this_process() noexcept;
 int device_count() noexcept;
+inline bool is_device(api::Device device) noexcept {
+  return device >= 0 && device < device_count();
+}
 const DeviceSettings& device_settings(int ordinal) noexcept;
 /// The ordinal of a host device here, or -1 if it is hidden.
 int ordinal_of(int number) noexcept;

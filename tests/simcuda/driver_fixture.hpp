@@ -97,6 +97,11 @@ inline void let_device_look() {
   EXPECT_STATUS(success, cuStreamDestroy_v2(stream));
 }
 
+/// What an allocation takes of a device, at least.
+inline constexpr std::size_t kUnit = std::size_t{2} << 20;
+/// The word of the shared page where an IPC handle lies.
+inline constexpr std::size_t kHandle = 16;
+
 /// VMM memory of one granule, mapped for device 0.
 class MappedMemory {
  public:

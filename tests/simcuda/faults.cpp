@@ -28,7 +28,7 @@ std::atomic<std::uint32_t> planted_count{0};
 
 std::atomic<std::uint64_t> total{0};
 std::atomic<std::uint64_t> met{0};
-std::atomic<std::uint32_t> last{0};  ///< function + 1
+std::atomic<std::uint32_t> last_function{0};  ///< function + 1
 std::atomic<std::uint32_t> hanging{0};
 /// Moves on when calls are let go.
 std::atomic<std::uint32_t> let_go_count{0};
@@ -187,7 +187,7 @@ void meet_faults(std::uint32_t function, MetFaults& faults) noexcept {
       fault.moment = ends_something(function) ? FaultMoment::after : FaultMoment::before;
     }
     faults.add(fault);
-    last.store(function + 1);
+    last_function.store(function + 1);
     met.fetch_add(1);
   }
   lock.unlock();
@@ -234,7 +234,7 @@ void let_go() noexcept {
 std::uint64_t total_calls() noexcept { return total.load(); }
 std::uint64_t faults_met() noexcept { return met.load(); }
 const char* last_met() noexcept {
-  const std::uint32_t function = last.load();
+  const std::uint32_t function = last_function.load();
   return function == 0 ? nullptr : symbol_of(function - 1);
 }
 std::uint32_t hanging_calls() noexcept { return hanging.load(); }

@@ -17,7 +17,7 @@ using test::ChildProcess;
 
 /// What a function shares with its test. All of it is there before the first call of a test: the
 /// sanitizer of threads sees how the thread begins, and no order by the stand-in.
-struct Shared {
+struct Words {
   std::atomic<std::uint64_t> begun{0};
   std::atomic<std::uint64_t> gate{0};
   std::atomic<std::uint64_t> done{0};
@@ -25,7 +25,7 @@ struct Shared {
 
 /// Runs until its gate is open.
 void stand(void* data) {
-  auto& shared = *static_cast<Shared*>(data);
+  auto& shared = *static_cast<Words*>(data);
   shared.begun.fetch_add(1);
   while (shared.gate.load() == 0) std::this_thread::yield();
   shared.done.fetch_add(1);
@@ -74,7 +74,7 @@ TEST_F(HostFunctions, RunBehindTheWorkBeforeThem) {
 TEST_F(HostFunctions, HoldUpTheWorkBehindThemAndNoOther) {
   Device device;
   RegisteredPage page;
-  Shared shared;
+  Words shared;
   std::atomic<std::uint64_t> counted{0};
   api::Stream other = nullptr;
   EXPECT_STATUS(success, cuStreamCreate(&other, api::kStreamNonBlocking));

@@ -15,7 +15,7 @@
 namespace vramlink::simcuda {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x63706964616d6973;
+constexpr std::uint64_t kHandleMagic = 0x63706964616d6973;
 constexpr const char* kNamePattern = "ipc-%016" PRIx64;
 constexpr std::size_t kNameLength = 20;
 
@@ -139,7 +139,7 @@ void withdraw(std::uint32_t index) noexcept {
 
 IpcHandle handle_of(IpcUse use, std::uint32_t index, std::uint64_t size_bytes) noexcept {
   IpcHandle handle{};
-  handle.magic = kMagic;
+  handle.magic = kHandleMagic;
   handle.origin = ipc_exports.origin;
   handle.tag = ipc_exports.entries[index].tag.load();
   handle.use = use;
@@ -157,7 +157,7 @@ Status read_handle(const char* bytes, IpcUse use, IpcHandle& handle) noexcept {
   for (std::size_t i = 1; i < kIpcHandleBytes; ++i) is_uniform &= bytes[i] == bytes[0];
   if (is_uniform && (bytes[0] == 0 || bytes[0] == -1)) return Status::invalid_value;
   std::memcpy(&handle, bytes, sizeof handle);
-  if (handle.magic != kMagic || handle.check != check_of(handle) || handle.use != use) {
+  if (handle.magic != kHandleMagic || handle.check != check_of(handle) || handle.use != use) {
     return Status::invalid_handle;
   }
   return handle.origin == ipc_exports.origin ? Status::invalid_context : Status::success;

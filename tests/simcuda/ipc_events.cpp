@@ -13,7 +13,7 @@
 namespace vramlink::simcuda {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x7665646168736d69;
+constexpr std::uint64_t kPageMagic = 0x7665646168736d69;
 
 /// Pages of events that are gone.
 std::array<SharedEvent*, kEventMax> retired;
@@ -44,7 +44,7 @@ SharedEvent* open_page(int fd) noexcept {
   struct stat status {};
   if (::fstat(fd, &status) != 0 || status.st_size != sizeof(SharedEvent)) return nullptr;
   SharedEvent* page = map_page(fd);
-  if (page == nullptr || page->magic == kMagic) return page;
+  if (page == nullptr || page->magic == kPageMagic) return page;
   sys::call(SYS_munmap, sys::arg(page), sizeof(SharedEvent));
   return nullptr;
 }
@@ -73,7 +73,7 @@ Status share_event(Event& event) noexcept {
     if (fd >= 0) ::close(fd);
     return Status::operating_system;
   }
-  event.shared->magic = kMagic;
+  event.shared->magic = kPageMagic;
   event.shared_fd = fd;
   return Status::success;
 }

@@ -19,7 +19,6 @@ constexpr unsigned kShared = kEventInterprocess | api::kEventDisableTiming;
 // Words of the shared page.
 constexpr std::size_t kGate = 0;
 constexpr std::size_t kDone = 1;
-constexpr std::size_t kHandle = 16;
 
 class IpcEvents : public DriverTest {
  protected:

@@ -7,12 +7,10 @@
 #include "ipc_client.hpp"
 #include "memory.hpp"
 #include "ranges.hpp"
+#include "sys.hpp"
 
 namespace vramlink::simcuda {
 namespace {
-
-constexpr std::uint64_t kPageBytes = 4096;
-constexpr auto kReadWrite = static_cast<std::uint8_t>(api::AccessFlags::read_write);
 
 /// What a range is the mapping of, as long as it lives.
 struct Import {

@@ -20,8 +20,6 @@ using test::ChildLink;
 using test::ChildProcess;
 
 constexpr std::size_t kBytes = 1000;
-constexpr std::uint64_t kUnit = MappedMemory::kSizeBytes;  // what an allocation takes of a device
-constexpr std::size_t kHandle = 16;                        // a word of the shared page
 
 class IpcMemory : public DriverTest {
  protected:

@@ -24,7 +24,6 @@ constexpr std::uint64_t kFileBytes = std::uint64_t{1} << 42;
 /// What is counted as used is a multiple of this.
 constexpr std::uint64_t kUseBytes = 512;
 constexpr std::uint32_t kPendingMax = 4096;
-constexpr auto kReadWrite = static_cast<std::uint8_t>(api::AccessFlags::read_write);
 
 /// At the beginning of a pool's memfd.
 struct Header {
@@ -61,8 +60,6 @@ std::array<std::uint32_t, kDeviceMax> defaults{};
 std::uint64_t round_up(std::uint64_t value, std::uint64_t step) noexcept {
   return (value + step - 1) / step * step;
 }
-
-bool is_device(int device) noexcept { return device >= 0 && device < device_count(); }
 
 MemoryPool* find_pool(MemoryPoolHandle handle) noexcept {
   MemoryPool* pool = driver.pools.find(handle);

@@ -16,7 +16,6 @@ using test::ChildLink;
 using test::ChildProcess;
 
 constexpr auto kFd = api::HandleType::posix_file_descriptor;
-constexpr std::size_t kUnit = 2 << 20;
 
 PoolProperties properties(api::HandleType handle_types = kFd, std::size_t size_bytes_max = 0) {
   PoolProperties wanted{};
@@ -275,7 +274,7 @@ TEST_F(Pools, APointerIsExportedAfterItsPool) {
 }
 
 /// What the exporter of the tests below writes for its child.
-struct Shared {
+struct SharedPool {
   int fd;
   PoolPointer data;
 };
@@ -291,7 +290,7 @@ TEST_F(Pools, TwoProcessesUseOneAllocation) {
     const api::DevicePointer address = pool.allocate(device, 64);
     EXPECT_STATUS(success, cuMemsetD8Async(address, 9, 64, device.stream));
     EXPECT_STATUS(success, cuStreamSynchronize(device.stream));
-    Shared shared{pool.export_fd(), {}};
+    SharedPool shared{pool.export_fd(), {}};
     EXPECT_STATUS(success, cuMemPoolExportPointer(&shared.data, address));
     EXPECT_EQ(::write(pipe[1], &shared, sizeof shared), static_cast<ssize_t>(sizeof shared));
     link.ready();
@@ -306,7 +305,7 @@ TEST_F(Pools, TwoProcessesUseOneAllocation) {
     return 0;
   });
   ASSERT_EQ(exporter.wait_ready(), 1);
-  Shared shared{};
+  SharedPool shared{};
   ASSERT_EQ(::read(pipe[0], &shared, sizeof shared), static_cast<ssize_t>(sizeof shared));
   // By way of its descriptor table: passing one over a socket is tried elsewhere.
   const std::string path =

@@ -9,7 +9,6 @@ namespace vramlink::simcuda {
 namespace {
 
 constexpr std::uintptr_t kPageMask = 4095;
-constexpr std::uint8_t kReadWrite = static_cast<std::uint8_t>(api::AccessFlags::read_write);
 
 bool holds(const Range& range, std::uint64_t address, std::uint64_t size_bytes) noexcept {
   if (address < range.base) return false;

@@ -7,6 +7,9 @@
 
 namespace vramlink::simcuda {
 
+/// Of a range for a device.
+inline constexpr auto kReadWrite = static_cast<std::uint8_t>(api::AccessFlags::read_write);
+
 /// A dead range that the caller fills in and brings to life with publish_range(); nullptr if there
 /// are too many.
 Range* add_range() noexcept;

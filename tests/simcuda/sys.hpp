@@ -11,6 +11,12 @@
 #include <climits>
 #include <cstdint>
 
+namespace vramlink::simcuda {
+
+inline constexpr std::uint64_t kPageBytes = 4096;  // of the host
+
+}  // namespace vramlink::simcuda
+
 namespace vramlink::simcuda::sys {
 
 #if defined(__x86_64__)

@@ -33,10 +33,9 @@ def main():
     faults = [f"{os.path.basename(path)} calls {symbol}" for path in found
               for symbol in undefined(path) if not ALLOWED.match(symbol)]
     # The gate must be able to fail: other files of the library do call libc.
-    others = [path for path in os.environ["OBJECTS"].split(":")
-              if os.path.basename(path).startswith("budget.cpp")]
+    others = [path for path in os.environ["OBJECTS"].split(":") if path not in found]
     if not any(not ALLOWED.match(symbol) for path in others for symbol in undefined(path)):
-        faults.append("budget.cpp seems to call nothing outside either: the check sees nothing")
+        faults.append("the others seem to call nothing outside either: the check sees nothing")
     print("\n".join(faults) or f"{len(found)} object files call nothing outside")
     return 1 if faults else 0
 

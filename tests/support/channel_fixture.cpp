@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/pipes.hpp"
 #include "support/test_device.hpp"
 
 namespace vramlink::test {
@@ -30,12 +31,6 @@ std::uint64_t mix(std::uint64_t value) noexcept {
 
 std::uint64_t word_at(std::uint64_t number, std::size_t index) noexcept {
   return index == 0 ? number : mix(number * 0x10001 + index);
-}
-
-std::array<int, 2> make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0) << std::strerror(errno);
-  return ends;
 }
 
 void fill(std::span<std::byte> bytes, std::uint64_t number) noexcept {

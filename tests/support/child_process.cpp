@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "os/fork_guard.hpp"
+#include "support/pipes.hpp"
 
 #ifdef VRAMLINK_COVERAGE
 extern "C" void __gcov_dump();  // NOLINT: the compiler's name; its header does not say extern "C"
@@ -37,12 +38,6 @@ int read_byte(int fd) {
 void write_byte(int fd, std::uint8_t byte) {
   while (::write(fd, &byte, 1) == -1 && errno == EINTR) {
   }
-}
-
-std::array<int, 2> make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0) << std::strerror(errno);
-  return ends;
 }
 
 [[noreturn]] void run_child(const ChildProcess::Body& body, ChildKind kind, const ChildLink& link,

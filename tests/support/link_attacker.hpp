@@ -17,6 +17,10 @@
 
 namespace vramlink::test {
 
+/// Channels: one that is attacked, and one that an attacker publishes.
+inline constexpr const char* kVictimChannel = "victim";
+inline constexpr const char* kFakeChannel = "fake";
+
 /// One connection, from either side. Waiting ends with a failure when the watchdog's time passed.
 class RawPeer {
  public:

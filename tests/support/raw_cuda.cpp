@@ -29,14 +29,6 @@ std::string& reason() {
   return text;
 }
 
-DevicePointer device_pointer(const std::byte* address) {
-  return reinterpret_cast<DevicePointer>(address);
-}
-
-cuda_api::Stream raw(StreamView stream) {
-  return reinterpret_cast<cuda_api::Stream>(stream.handle());
-}
-
 }  // namespace
 
 cuda_api::TestFunctions cuda_api::TestFunctions::find() {
@@ -166,7 +158,7 @@ cuda_api::Context RawCuda::foreign_context() {
 
 void RawCuda::finish(StreamView stream) {
   expect(ctx_set_current(context_));
-  expect(stream_synchronize(raw(stream)));
+  expect(stream_synchronize(raw_stream(stream)));
 }
 
 void RawCuda::write(std::byte* target, std::span<const std::byte> bytes) {
@@ -203,7 +195,7 @@ std::byte* RawCuda::allocate(std::size_t size_bytes) {
 void RawCuda::free(std::byte* memory) { expect(mem_free(device_pointer(memory))); }
 
 bool RawCuda::is_busy(StreamView stream) {
-  const Status status = driver_->stream_query(raw(stream));
+  const Status status = driver_->stream_query(raw_stream(stream));
   if (status != Status::not_ready) expect(status);
   return status == Status::not_ready;
 }

@@ -29,6 +29,13 @@ struct TestFunctions {
 };
 }  // namespace cuda_api
 
+[[nodiscard]] inline cuda_api::DevicePointer device_pointer(const void* address) noexcept {
+  return reinterpret_cast<cuda_api::DevicePointer>(address);
+}
+[[nodiscard]] inline cuda_api::Stream raw_stream(StreamView stream) noexcept {
+  return reinterpret_cast<cuda_api::Stream>(stream.handle());
+}
+
 /// The first usable GPU of the driver that VRAMLINK_CUDA_LIBRARY or the system names, its primary
 /// context retained until the process ends, so that tests find the same descriptors open before and
 /// after.

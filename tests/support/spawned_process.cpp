@@ -13,16 +13,12 @@
 #include <csignal>
 #include <cstring>
 
+#include "support/pipes.hpp"
+
 extern char** environ;
 
 namespace vramlink::test {
 namespace {
-
-std::array<int, 2> make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0) << std::strerror(errno);
-  return ends;
-}
 
 int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -29,8 +29,7 @@ StreamGate::~StreamGate() {
   const RawCuda& cuda = *RawCuda::get();
   static_cast<void>(cuda.ctx_set_current(cuda.context()));
   if (!stream_.is_already_complete()) {
-    static_cast<void>(
-        cuda.stream_synchronize(reinterpret_cast<cuda_api::Stream>(stream_.handle())));
+    static_cast<void>(cuda.stream_synchronize(raw_stream(stream_)));
   }
   static_cast<void>(cuda.driver().mem_host_unregister(page_.data()));
 }
@@ -39,9 +38,8 @@ void StreamGate::close(StreamView stream) {
   stream_ = stream;
   cuda_api::DevicePointer address = 0;
   raw().expect(raw().driver().mem_host_get_device_pointer(&address, page_.data(), 0));
-  raw().expect(
-      raw().driver().stream_wait_value_64(reinterpret_cast<cuda_api::Stream>(stream.handle()),
-                                          address, ++closed_count_, cuda_api::kWaitGreaterOrEqual));
+  raw().expect(raw().driver().stream_wait_value_64(raw_stream(stream), address, ++closed_count_,
+                                                   cuda_api::kWaitGreaterOrEqual));
 }
 
 void StreamGate::open() { word().store(closed_count_, std::memory_order_release); }

@@ -39,9 +39,7 @@ RawCuda& gpu() {
   return *raw;
 }
 
-cuda_api::DevicePointer pointer(const std::byte* address) {
-  return reinterpret_cast<cuda_api::DevicePointer>(address);
-}
+cuda_api::DevicePointer pointer(const std::byte* address) { return device_pointer(address); }
 
 /// Copies the bytes to where they stay until a copy of a stream is done: no test has more than so
 /// many under way. Pinned, since a copy out of other memory waits for the stream. Makes the context
@@ -118,9 +116,8 @@ std::vector<std::byte> TestDevice::read(std::span<const std::byte> bytes) {
 
 void TestDevice::write_in(StreamView stream, std::byte* target, std::span<const std::byte> bytes) {
   if (stream.is_already_complete()) return write(target, bytes);
-  gpu().expect(
-      gpu().driver().memcpy_htod_async(pointer(target), keep(bytes), bytes.size(),
-                                       reinterpret_cast<cuda_api::Stream>(stream.handle())));
+  gpu().expect(gpu().driver().memcpy_htod_async(pointer(target), keep(bytes), bytes.size(),
+                                                raw_stream(stream)));
 }
 
 }  // namespace vramlink::test

@@ -79,8 +79,7 @@ class TestKernels {
  private:
   [[nodiscard]] cuda_api::Status launch(cuda_api::Function function, StreamView stream,
                                         void** arguments) const {
-    return raw_.launch_kernel(function, 1, 1, 1, 1, 1, 1, 0,
-                              reinterpret_cast<cuda_api::Stream>(stream.handle()), arguments,
+    return raw_.launch_kernel(function, 1, 1, 1, 1, 1, 1, 0, raw_stream(stream), arguments,
                               nullptr);
   }
 

@@ -68,7 +68,8 @@ Result<PointerInfo> check_copy_side(const OpenDevice& device, CopySide side,
                                     bool pageable, bool across) {
   const Driver& driver = device.driver();
   PointerInfo info = describe(driver, address);
-  if (info.status != Status::success && info.status != Status::invalid_value) {
+  // Of what it does not know the driver says nothing, and that with success.
+  if (info.status != Status::success) {
     return driver.error("cuPointerGetAttributes", info.status);
   }
   if (info.left_bytes != 0 && info.left_bytes < size_bytes) {
