@@ -129,7 +129,7 @@ Result<Reader> choose_reader(const Runtime& runtime, const ExplainOptions& optio
   Reader reader;
   reader.copy_frames = options.copy_frames;
   if (!options.device) return reader;
-  const auto device = choose_device(runtime, *options.device);
+  const auto device = choose_device(runtime, *options.device, LegacyHandles::if_needed);
   if (!device) return device.error();
   reader.device = device->id;
   return reader;
@@ -168,7 +168,7 @@ Result<Explanation> explain_channel(const Runtime& runtime, const std::string& c
     explanation.paths = explain::no_paths(*explanation.barrier);
     return explanation;
   }
-  explanation.paths = explain::find_paths(runtime, info->device, *reader);
+  explanation.paths = explain::find_paths(runtime, info->device, info->statistics.path, *reader);
   if (options.attempt) {
     explanation.trial =
         explain::try_one_frame(runtime, channel, info->device, *reader, deadline, signals);

@@ -61,7 +61,7 @@ int run(const GrabOptions& options) {
   subscriber_options.reconnect = false;
   subscriber_options.stream_order = false;  // one frame, which next() gives back
   if (options.device) {
-    const auto device = choose_device(*runtime, *options.device);
+    const auto device = choose_device(*runtime, *options.device, LegacyHandles::if_needed);
     if (!device) return fail(device.error());
     subscriber_options.device = device->id;
     if (options.copy_frames) subscriber_options.copy_frames = CopyFrames::if_needed;

@@ -32,6 +32,11 @@ std::string rate_text(const ChannelInfo& channel) {
   return channel.frames_per_second > 0 ? fixed(channel.frames_per_second, 1) : "-";
 }
 
+std::string device_cell(const ChannelInfo& channel) {
+  const bool by_handle = channel.statistics.path == MemoryPath::legacy_handle;
+  return to_string(channel.device) + (by_handle ? " (legacy handles)" : "");
+}
+
 Row row_of(const ChannelInfo& channel) {
   const std::string program = channel.owner_name.empty() ? "-" : channel.owner_name;
   const std::string pid = channel.owner_pid > 0 ? std::to_string(channel.owner_pid) : "-";
@@ -39,7 +44,7 @@ Row row_of(const ChannelInfo& channel) {
   return {channel.name,
           pid,
           program,
-          to_string(channel.device),
+          device_cell(channel),
           to_string(channel.format),
           rate_text(channel),
           std::to_string(channel.statistics.subscribers.size())};
@@ -73,7 +78,9 @@ JsonObject object_of(const ChannelInfo& channel) {
       .set("program", channel.owner_name)
       .set("responsive", channel.responsive);
   if (!channel.responsive) return std::move(object.set("trouble", channel.trouble));
-  object.set("device", to_string(channel.device)).set("format", to_string(channel.format));
+  object.set("device", to_string(channel.device))
+      .set("path", to_string(channel.statistics.path))
+      .set("format", to_string(channel.format));
   if (channel.format.plane_count != 0) {
     object.set("pixel_format", name(channel.format.pixel_format))
         .set("width", channel.format.width)
@@ -112,6 +119,7 @@ JsonObject object_of(const ChannelInfo& channel) {
       .set("resizes", channel.statistics.resizes)
       .set("replacements", channel.statistics.replacements)
       .set("growths", channel.statistics.growths)
+      .set("legacy_imports", channel.statistics.legacy_imports)
       .set("newest_sequence", channel.newest_sequence);
   if (channel.newest_age_ns < 0) {
     object.set_null("newest_age_us");

@@ -153,6 +153,8 @@ int report(const PubOptions& options, const DeviceInfo& device,
         .set("slots", statistics.slot_count)
         .set("replacements", statistics.replacements)
         .set("growths", statistics.growths)
+        .set("path", to_string(statistics.path))
+        .set("legacy_imports", statistics.legacy_imports)
         .set("seconds", seconds);
     if (!published) object.set_error(published.error());
     return print_and_finish(object.line());
@@ -186,11 +188,12 @@ int publish(const PubOptions& options, StopSignals& signals, media::FrameSource&
   }
   auto runtime = Runtime::open();
   if (!runtime) return fail_early(options, signals, runtime.error());
-  const auto device = choose_device(*runtime, options.device);
+  const auto device = choose_device(*runtime, options.device, options.legacy_handles);
   if (!device) return fail_early(options, signals, device.error());
   PublisherOptions publisher_options;
   publisher_options.device = device->id;
   publisher_options.slot_count = options.slots.count;
+  publisher_options.legacy_handles = options.legacy_handles;
   publisher_options.slot_count_max = options.slots.count_max;
   publisher_options.when_full = options.policy.when_full;
   if (options.policy.lease_ns) {

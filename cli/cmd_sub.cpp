@@ -247,7 +247,7 @@ int run(const SubOptions& options) {
   // Frames that nobody copies are given back by the CPU.
   subscriber_options.stream_order = options.container.has_value();
   if (options.device) {
-    const auto device = choose_device(*runtime, *options.device);
+    const auto device = choose_device(*runtime, *options.device, LegacyHandles::if_needed);
     if (!device) return fail_early(options, signals, device.error());
     subscriber_options.device = device->id;
     if (options.copy_frames) subscriber_options.copy_frames = CopyFrames::if_needed;

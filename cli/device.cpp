@@ -57,7 +57,8 @@ std::optional<DeviceWish> parse_device_wish(std::string_view text) {
   return parse_gpu_wish(text);
 }
 
-Result<DeviceInfo> choose_device(const Runtime& runtime, const DeviceWish& wish) {
+Result<DeviceInfo> choose_device(const Runtime& runtime, const DeviceWish& wish,
+                                 LegacyHandles legacy) {
   const std::vector<DeviceInfo> devices =
       wish.kind == DeviceWish::Kind::id && wish.id.is_host()
           ? std::vector<DeviceInfo>{{DeviceId::host(), "host memory", true, {}, {}}}
@@ -75,7 +76,7 @@ Result<DeviceInfo> choose_device(const Runtime& runtime, const DeviceWish& wish)
     return each.id == wish.id;
   };
   const auto found = std::find_if(devices.begin(), devices.end(), is_meant);
-  if (found != devices.end() && found->usable) return *found;
+  if (found != devices.end() && (found->usable || legacy != LegacyHandles::never)) return *found;
   if (found != devices.end()) {
     return Error(Code::unsupported, kChooseDevice)
         .about(device_text(*found))

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <vramlink/channel.hpp>
 #include <vramlink/device.hpp>
 #include <vramlink/runtime.hpp>
 
@@ -32,8 +33,10 @@ struct DeviceWish {
 [[nodiscard]] std::optional<DeviceWish> parse_gpu_wish(std::string_view text);
 
 /// The device that is meant. Codes: no_driver, no_device (names those that are there), unsupported
-/// (with the reason).
-[[nodiscard]] Result<DeviceInfo> choose_device(const Runtime& runtime, const DeviceWish& wish);
+/// (with the reason). With legacy handles a GPU that is named may be one that only they serve:
+/// whether they do the channel tells.
+[[nodiscard]] Result<DeviceInfo> choose_device(const Runtime& runtime, const DeviceWish& wish,
+                                               LegacyHandles legacy = LegacyHandles::never);
 
 /// "host memory", or "GPU 0 (NVIDIA H200)".
 [[nodiscard]] std::string device_text(const DeviceInfo& device);

@@ -236,6 +236,10 @@ void add_pub(CLI::App& app, PubOptions& options) {
                             [&options](std::uint64_t count) { options.count = count; });
   add_device(command, "where frames live: host (default), auto, N, UUID",
              "a GPU: auto, N, UUID; frames are uploaded", options.device);
+  add_parsed(command, "--legacy-handles", "WHEN",
+             "share memory of the GPU by legacy handles: never (default), if-needed, always",
+             "never, if-needed or always", parse_legacy_handles,
+             [&options](LegacyHandles when) { options.legacy_handles = when; });
   add_parsed(command, "--slots", "N[:MAX]",
              "frames that the channel has room for, and may grow to; default 4",
              "a number from 2 to 64, or two as in 4:16", parse_slots,

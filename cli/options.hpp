@@ -51,6 +51,7 @@ struct PubOptions {
   std::optional<std::uint64_t> count;
   DeviceWish device = DeviceWish::host();
   SlotCounts slots{4, 0};
+  LegacyHandles legacy_handles = LegacyHandles::never;
   PublishPolicy policy;
   std::uint32_t wait_subscribers = 0;
   std::int64_t timeout_ns = INT64_MAX;

@@ -109,6 +109,13 @@ std::optional<PublishPolicy> parse_publish_policy(std::string_view text) noexcep
   return PublishPolicy{WhenFull::evict, lease_ns};
 }
 
+std::optional<LegacyHandles> parse_legacy_handles(std::string_view text) noexcept {
+  if (text == "never") return LegacyHandles::never;
+  if (text == "if-needed") return LegacyHandles::if_needed;
+  if (text == "always") return LegacyHandles::always;
+  return std::nullopt;
+}
+
 std::optional<std::int64_t> parse_seconds(std::string_view text) noexcept {
   if (text == "inf") return std::numeric_limits<std::int64_t>::max();
   const auto number = decimal(text);

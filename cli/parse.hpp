@@ -45,5 +45,7 @@ struct PublishPolicy {
   std::optional<std::int64_t> lease_ns;  ///< none: the library's own
 };
 [[nodiscard]] std::optional<PublishPolicy> parse_publish_policy(std::string_view text) noexcept;
+/// "never", "if-needed", "always".
+[[nodiscard]] std::optional<LegacyHandles> parse_legacy_handles(std::string_view text) noexcept;
 
 }  // namespace vramlink::cli

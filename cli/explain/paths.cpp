@@ -32,8 +32,12 @@ std::string visible_text() {
 /// The ways to one channel whose frames live on a GPU.
 class GpuPaths {
  public:
-  GpuPaths(const Runtime& runtime, const DeviceId& owner, const Reader& reader)
-      : runtime_(runtime), owner_(owner), reader_(reader), devices_(runtime.devices()) {
+  GpuPaths(const Runtime& runtime, const DeviceId& owner, MemoryPath path, const Reader& reader)
+      : runtime_(runtime),
+        owner_(owner),
+        by_handle_(path == MemoryPath::legacy_handle),
+        reader_(reader),
+        devices_(runtime.devices()) {
     driver_trouble_ = inspect_driver(runtime).trouble;
     home_ = find(owner);
     home_trouble_ = look_at_home();
@@ -72,6 +76,7 @@ class GpuPaths {
                                         : "give this process that GPU; in a container, --gpus")
           .device(owner_.uuid);
     }
+    if (by_handle_) return std::nullopt;  // no process opens one of its own: a trial tells
     if (!home_->usable) {
       return Error(Code::unsupported, "use the channel's GPU")
           .about(device_text(*home_))
@@ -91,6 +96,15 @@ class GpuPaths {
       if (asks_other_gpu() && each.id != *reader_.device) continue;
       if (!other_) other_ = &each;
       if (home_trouble_) return;  // nobody to ask
+      if (by_handle_) {
+        other_trouble_ = Error(Code::unsupported, "open memory handle")
+                             .about(to_string(each.id))
+                             .because(
+                                 "the publisher gives its memory by a legacy handle, which is "
+                                 "opened on the channel's GPU alone")
+                             .remedy("publish without --legacy-handles");
+        return;
+      }
       const Result<void> reached = check_reach(runtime_, owner_, each.id);
       if (reached) {
         other_ = &each;
@@ -108,8 +122,11 @@ class GpuPaths {
   [[nodiscard]] Path direct() const {
     if (home_trouble_) return refused(Way::direct, *home_trouble_);
     if (!reader_.device || *reader_.device == owner_) {
-      return {
-          Way::direct, State::taken, device_text(*home_) + " reads the frames where they are", {}};
+      return {Way::direct,
+              State::taken,
+              device_text(*home_) + " reads the frames where they are" +
+                  (by_handle_ ? ", which come by a legacy handle, as the publisher allows" : ""),
+              {}};
     }
     return {Way::direct, State::possible,
             device_text(*home_) +
@@ -166,6 +183,7 @@ class GpuPaths {
 
   const Runtime& runtime_;
   DeviceId owner_;
+  bool by_handle_;
   const Reader& reader_;
   std::vector<DeviceInfo> devices_;
   std::optional<Error> driver_trouble_;
@@ -245,9 +263,10 @@ bool Paths::any_taken() const noexcept {
 
 Path& Paths::of(Way way) noexcept { return all[static_cast<std::size_t>(way)]; }
 
-Paths find_paths(const Runtime& runtime, const DeviceId& owner, const Reader& reader) {
+Paths find_paths(const Runtime& runtime, const DeviceId& owner, MemoryPath path,
+                 const Reader& reader) {
   return owner.is_host() ? host_paths(runtime, reader)
-                         : GpuPaths(runtime, owner, reader).find_all();
+                         : GpuPaths(runtime, owner, path, reader).find_all();
 }
 
 Paths no_paths(const Error& why) {

@@ -10,6 +10,7 @@
 #include <vramlink/device.hpp>
 #include <vramlink/error.hpp>
 #include <vramlink/runtime.hpp>
+#include <vramlink/statistics.hpp>
 
 namespace vramlink::cli::explain {
 
@@ -55,7 +56,9 @@ struct Paths {
 
 /// Every way to frames that live on `owner`. Asks the driver, by mapping a little memory of this
 /// process's own as a subscriber maps a channel's.
-[[nodiscard]] Paths find_paths(const Runtime& runtime, const DeviceId& owner, const Reader& reader);
+/// `path`: how the channel's memory goes to subscribers.
+[[nodiscard]] Paths find_paths(const Runtime& runtime, const DeviceId& owner, MemoryPath path,
+                               const Reader& reader);
 /// None, for one reason.
 [[nodiscard]] Paths no_paths(const Error& why);
 

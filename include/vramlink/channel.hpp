@@ -55,6 +55,16 @@ enum class WhenFull : std::uint8_t {
   evict,
 };
 
+/// Whether memory of a GPU may go to subscribers by the driver's legacy IPC handles instead of file
+/// descriptors. Slower to attach; every subscriber could write into the frames, since nothing makes
+/// such a mapping read-only; a subscriber must run in the publisher's pid namespace and on its GPU;
+/// and whoever learns a handle can open it. Some virtual GPUs have nothing better.
+enum class LegacyHandles : std::uint8_t {
+  never,
+  if_needed,  ///< where the GPU's memory cannot go by descriptors
+  always      ///< for a program that cannot take descriptors, and for tests
+};
+
 struct PublisherOptions {
   /// 2 to 64. The newest complete frame is never overwritten, so that a newcomer finds one: claims
   /// never fail with 1 + all that subscribers may hold + all that are claimed or not complete yet.
@@ -73,6 +83,8 @@ struct PublisherOptions {
   /// resize(), and put in place by a claim in a moment in which no frame is claimed. The number
   /// does not shrink again by itself.
   std::uint32_t slot_count_max = 0;
+  /// Of a channel on a GPU. Taken or not, statistics() says.
+  LegacyHandles legacy_handles = LegacyHandles::never;
 };
 
 struct ResizeOptions {

@@ -22,6 +22,16 @@ struct SubscriberView {
   bool evicted = false;              ///< it gets no new frames; what it holds it still holds
 };
 
+/// How subscribers come by the memory of a channel's slots.
+enum class MemoryPath : std::uint8_t {
+  shared_memory,  ///< host memory, by file descriptor
+  descriptor,     ///< memory of a GPU, by file descriptor
+  legacy_handle   ///< memory of a GPU, by a legacy IPC handle of the driver
+};
+
+/// For people; the same words as the command's.
+[[nodiscard]] VRAMLINK_API const char* to_string(MemoryPath path) noexcept;
+
 struct PublisherStatistics {
   std::uint64_t published = 0;
   std::uint64_t published_bytes = 0;  ///< payload bytes of the published frames
@@ -38,9 +48,11 @@ struct PublisherStatistics {
   std::uint64_t resizes = 0;       ///< changes of format or slots, those that follow among them
   std::uint64_t replacements = 0;  ///< new slots in place of those that evictions had left too few
   std::uint64_t growths = 0;       ///< more slots, because claims found none (slot_count_max)
-  std::uint32_t slot_count = 0;    ///< now
-  std::uint32_t slot_count_max = 0;         ///< may become, by itself; slot_count: it does not
-  std::uint32_t slots_lost = 0;             ///< that evicted subscribers hold, of those now in use
+  MemoryPath path = MemoryPath::shared_memory;
+  std::uint64_t legacy_imports = 0;  ///< mappings by legacy handles that subscribers were let into
+  std::uint32_t slot_count = 0;      ///< now
+  std::uint32_t slot_count_max = 0;  ///< may become, by itself; slot_count: it does not
+  std::uint32_t slots_lost = 0;      ///< that evicted subscribers hold, of those now in use
   std::vector<SubscriberView> subscribers;  ///< the present ones, evicted ones that hold among them
 };
 
@@ -53,6 +65,7 @@ struct SubscriberStatistics {
   std::uint64_t aborted = 0;         ///< frames whose work never completed
   std::uint64_t connects = 0;        ///< attachments so far; the first counts
   std::uint64_t resizes = 0;         ///< changes of format or slots that were followed
+  std::uint64_t legacy_imports = 0;  ///< slots that were mapped by a legacy handle
   std::uint64_t peer_deaths = 0;     ///< attachments that ended with peer_gone
   std::uint64_t revocations = 0;     ///< attachments that ended with revoked
   /// From publish to receive, within 4 percent; -1: no frame yet. Means nothing where publisher and

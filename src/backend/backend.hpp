@@ -46,7 +46,8 @@ class Memory {
   virtual ~Memory() = default;
   [[nodiscard]] virtual std::byte* data() const noexcept = 0;
   [[nodiscard]] virtual std::uint64_t size_bytes() const noexcept = 0;
-  /// An fd that stands for the memory, valid in whichever process receives it. Codes: os, driver.
+  /// An fd that stands for the memory, valid in whichever process receives it. With
+  /// MemoryKind::legacy_handle it dies with this process. Codes: os, driver.
   [[nodiscard]] virtual Result<os::UniqueFd> export_memory() const = 0;
 };
 
@@ -123,8 +124,10 @@ class Backend {
   /// Zeroed memory aligned to 4096 bytes at least. Codes: out_of_memory, resource_exhausted, os,
   /// driver, invalid_argument (0 bytes).
   [[nodiscard]] virtual Result<std::unique_ptr<Memory>> allocate(std::uint64_t size_bytes) = 0;
-  /// Maps a peer's export for use by this device, which may be another than the one that the memory
-  /// lives on. A size other than the memory's is corrupt, never a later fault; GPU memory knows its
+  /// Maps a peer's export of this back end's kind for use by this device, which may be another than
+  /// the one that the memory lives on. With MemoryKind::legacy_handle it is the memory's own
+  /// device, not the process that exports it, and the mapping can be written whatever `access`
+  /// says. A size other than the memory's is corrupt, never a later fault; GPU memory knows its
   /// size only as rounded up to its unit.
   /// Codes: corrupt, unsupported (this device cannot reach the memory), os, driver, out_of_memory.
   [[nodiscard]] virtual Result<std::unique_ptr<ImportedMemory>> import_memory(

@@ -1,5 +1,6 @@
 // base: device identities as text.
 #include <vramlink/device.hpp>
+#include <vramlink/statistics.hpp>
 
 #include "base/hex.hpp"
 
@@ -49,6 +50,18 @@ Result<DeviceId> parse_device(std::string_view text) {
   }
   if (device.is_host()) return not_a_device(text);
   return device;
+}
+
+const char* to_string(MemoryPath path) noexcept {
+  switch (path) {
+    case MemoryPath::shared_memory:
+      return "shared_memory";
+    case MemoryPath::descriptor:
+      return "descriptor";
+    case MemoryPath::legacy_handle:
+      return "legacy_handle";
+  }
+  return "unknown";
 }
 
 }  // namespace vramlink::inline v0

@@ -9,6 +9,7 @@
 #include "channel/attach_error.hpp"
 #include "channel/attacher.hpp"
 #include "channel/handshake.hpp"
+#include "channel/memory_path.hpp"
 #include "channel/subscriber_core.hpp"
 #include "link/peer.hpp"
 #include "os/fork_guard.hpp"
@@ -307,13 +308,30 @@ Result<void> AttachAttempt::map_payload(const wire::Offer& offer, os::UniqueFd f
   }
   // Without an identity nothing tells whether this process has it already: each import is a mapping
   // of its own.
-  if (!backend->capabilities().inode_is_identity) return import_from_gpu(offer, std::move(fd));
-  const os::SegmentKey key = VRAMLINK_TRY(os::key_of(fd.get()));
-  parts_.payload = VRAMLINK_TRY(process_->imports().find_or_map(
-      key, offer.payload_bytes, os::Access::read_only, [&](os::Access access) {
-        return import_view(*backend, std::move(fd), offer.payload_bytes, access);
-      }));
+  parts_.path = path_of(offer.memory_kind);
+  if (parts_.path != MemoryPath::shared_memory) return import_from_gpu(offer, std::move(fd));
+  parts_.payload = VRAMLINK_TRY(import_payload(*backend, offer, std::move(fd)));
   return {};
+}
+
+Result<runtime::SharedView> AttachAttempt::import_payload(backend::Backend& reader,
+                                                          const wire::Offer& offer,
+                                                          os::UniqueFd fd) const {
+  if (!reader.capabilities().inode_is_identity) {
+    return import_view(reader, std::move(fd), offer.payload_bytes, os::Access::read_only);
+  }
+  if (reader.device() != DeviceId{offer.device}) {
+    return Error(Code::unsupported, kAttachToPublisher)
+        .about(to_string(reader.device()))
+        .because("the frames live on " + to_string(DeviceId{offer.device}) +
+                 " and come by a legacy handle, which is opened on that GPU alone")
+        .device(offer.device);
+  }
+  const os::SegmentKey key = VRAMLINK_TRY(os::key_of(fd.get()));
+  return process_->imports().find_or_map(
+      key, offer.payload_bytes, os::Access::read_only, [&](os::Access access) {
+        return import_view(reader, std::move(fd), offer.payload_bytes, access);
+      });
 }
 
 Result<void> AttachAttempt::import_from_gpu(const wire::Offer& offer, os::UniqueFd fd) {
@@ -322,8 +340,7 @@ Result<void> AttachAttempt::import_from_gpu(const wire::Offer& offer, os::Unique
   const CopyFrames copies = reader.device() == owner ? CopyFrames::never : asked_copies_;
   os::UniqueFd kept;
   if (copies != CopyFrames::never) kept = VRAMLINK_TRY(os::duplicate(fd.get()));
-  Result<runtime::SharedView> view =
-      import_view(reader, std::move(fd), offer.payload_bytes, os::Access::read_only);
+  Result<runtime::SharedView> view = import_payload(reader, offer, std::move(fd));
   bool must_copy = false;
   if (view.failed_with(Code::unsupported)) {
     if (copies == CopyFrames::never) {
@@ -331,14 +348,14 @@ Result<void> AttachAttempt::import_from_gpu(const wire::Offer& offer, os::Unique
           "subscribe on the publisher's GPU, or allow copies: SubscriberOptions::copy_frames, or "
           "--copy-frames of the command");
     }
-    const Result<backend::Backend*> through = process_->backends().find(owner);
+    const Result<backend::Backend*> through = find_of_kind(owner, offer.memory_kind);
     if (!through) {
       return std::move(view).error().remedy(
           "make the publisher's GPU visible to this process (CUDA_VISIBLE_DEVICES): frames are "
           "copied from there");
     }
     must_copy = true;
-    view = import_view(**through, std::move(kept), offer.payload_bytes, os::Access::read_only);
+    view = import_payload(**through, offer, std::move(kept));
   }
   parts_.payload = VRAMLINK_TRY(std::move(view));
   if (!must_copy && copies != CopyFrames::always) return {};
@@ -347,9 +364,15 @@ Result<void> AttachAttempt::import_from_gpu(const wire::Offer& offer, os::Unique
   return {};
 }
 
+Result<backend::Backend*> AttachAttempt::find_of_kind(const DeviceId& device,
+                                                      wire::MemoryKind kind) const {
+  const bool by_handle = kind == wire::MemoryKind::legacy_handle && !device.is_host();
+  return by_handle ? process_->backends().find_legacy(device) : process_->backends().find(device);
+}
+
 Result<backend::Backend*> AttachAttempt::find_backend(const wire::Offer& offer) const {
   const DeviceId owner{offer.device};
-  Result<backend::Backend*> found = process_->backends().find(asked_device_.value_or(owner));
+  Result<backend::Backend*> found = find_of_kind(asked_device_.value_or(owner), offer.memory_kind);
   if (found.failed_with(Code::no_device) && !asked_device_) {
     const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
     return Error(Code::no_device, kAttachToPublisher)

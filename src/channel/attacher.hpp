@@ -112,6 +112,13 @@ class AttachAttempt : public std::enable_shared_from_this<AttachAttempt> {
   [[nodiscard]] Result<void> map_payload(const wire::Offer& offer, os::UniqueFd fd);
   /// Memory of a GPU: in place where the reader reaches it, else as far as copies are allowed.
   [[nodiscard]] Result<void> import_from_gpu(const wire::Offer& offer, os::UniqueFd fd);
+  /// What is mapped already, where the descriptor tells; else a mapping of our own. Codes: as
+  /// Backend::import_memory.
+  [[nodiscard]] Result<runtime::SharedView> import_payload(backend::Backend& reader,
+                                                           const wire::Offer& offer,
+                                                           os::UniqueFd fd) const;
+  [[nodiscard]] Result<backend::Backend*> find_of_kind(const DeviceId& device,
+                                                       wire::MemoryKind kind) const;
   [[nodiscard]] Result<backend::Backend*> find_backend(const wire::Offer& offer) const;
   [[nodiscard]] Result<void> register_pages();
   [[nodiscard]] Result<void> finish(const wire::Go& go);

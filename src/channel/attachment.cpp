@@ -297,7 +297,7 @@ Result<void> Attachment::let_in(Seat& seat) {
   VRAMLINK_STEP("attach.member");
   VRAMLINK_CHECK(connection_->send(
       wire::Go{{}, seat.generation(), seat.member->first_ticket, seat.member->first_cursor}));
-  publisher->welcome(*seat.member);
+  publisher->welcome(*seat.member, seat.ring->generation()->capabilities.memory_kind);
   VRAMLINK_STEP("attach.go_sent");
   go_on();
   return {};

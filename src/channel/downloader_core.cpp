@@ -37,7 +37,7 @@ Result<std::shared_ptr<DownloaderCore>> DownloaderCore::open(const Runtime& runt
   }
   std::unique_ptr<DownloaderCore> core(new DownloaderCore(options));
   core->process_ = runtime.state()->process();
-  core->backend_ = VRAMLINK_TRY(core->process_->backends().find(device));
+  core->backend_ = VRAMLINK_TRY(core->process_->backends().find_any(device));
   core->frame_bytes_max_ = frame_bytes_max;
   VRAMLINK_CHECK(core->make_buffers(frame_bytes_max));
   std::shared_ptr<runtime::ProcessState> process = core->process_;

@@ -10,6 +10,7 @@
 #include "base/checked.hpp"
 #include "base/try.hpp"
 #include "channel/attach_error.hpp"
+#include "channel/memory_path.hpp"
 #include "link/names.hpp"
 #include "link/peer.hpp"
 #include "os/fork_guard.hpp"
@@ -92,6 +93,7 @@ void copy(const wire::Status& status, PublisherStatistics& statistics) {
   statistics.subscribers_evicted = status.subscribers_evicted;
   statistics.replacements = status.replacements;
   statistics.growths = status.growths;
+  statistics.legacy_imports = status.legacy_imports;
   statistics.slot_count_max = status.slot_count_max;
   statistics.slots_lost = status.slots_lost;
   for (std::uint32_t i = 0; i < status.subscriber_count; ++i) {
@@ -160,6 +162,7 @@ Result<void> ask(const Runtime& runtime, std::string_view name, Deadline deadlin
   copy(VRAMLINK_TRY(receive<wire::Status>(socket, name, deadline)), info.statistics);
   info.statistics.resizes = facts.generation - 1;
   info.statistics.slot_count = facts.slot_count;
+  info.statistics.path = channel::path_of(offer.memory_kind);
   return {};
 }
 

@@ -57,12 +57,31 @@ Result<void> check(const PublisherOptions& options) {
         .about("lease")
         .because(std::to_string(options.lease.count()) + " ns is no time to hold a frame");
   }
+  if (options.legacy_handles > LegacyHandles::always) {
+    return Error(Code::invalid_argument, "open publisher")
+        .about("legacy_handles")
+        .because(std::to_string(static_cast<unsigned>(options.legacy_handles)) + " is no choice");
+  }
   if (options.when_full > WhenFull::evict) {
     return Error(Code::invalid_argument, "open publisher")
         .about("when_full")
         .because(std::to_string(static_cast<unsigned>(options.when_full)) + " is no policy");
   }
   return {};
+}
+
+/// What the slots are to live in.
+Result<backend::Backend*> find_backend(const runtime::BackendRegistry& all,
+                                       const PublisherOptions& options) {
+  switch (options.legacy_handles) {
+    case LegacyHandles::never:
+      return all.find(options.device);
+    case LegacyHandles::if_needed:
+      return all.find_any(options.device);
+    case LegacyHandles::always:
+      break;
+  }
+  return all.find_legacy(options.device);
 }
 
 /// Random, and never 0.
@@ -93,7 +112,7 @@ Result<std::shared_ptr<PublisherCore>> PublisherCore::open(const Runtime& runtim
   VRAMLINK_CHECK(check(options));
   VRAMLINK_CHECK(validate(format));
   const std::shared_ptr<runtime::ProcessState>& process = runtime.state()->process();
-  backend::Backend* backend = VRAMLINK_TRY(process->backends().find(options.device));
+  backend::Backend* backend = VRAMLINK_TRY(find_backend(process->backends(), options));
   // The name first: a second publisher is told whose it is, and takes no memory for that.
   std::unique_ptr<link::Endpoint> endpoint =
       VRAMLINK_TRY(link::Endpoint::create(runtime.directory(), name));
@@ -103,8 +122,19 @@ Result<std::shared_ptr<PublisherCore>> PublisherCore::open(const Runtime& runtim
   shape.slot_count = options.slot_count;
   std::shared_ptr<Parking> parking =
       runtime::ends_on_janitor(process, std::make_unique<Parking>(process->janitor()));
-  std::shared_ptr<Generation> generation =
-      VRAMLINK_TRY(Generation::create(process, *backend, shape, std::move(parking)));
+  Result<std::shared_ptr<Generation>> made = Generation::create(process, *backend, shape, parking);
+  if (made.failed_with(Code::unsupported) && options.legacy_handles == LegacyHandles::if_needed) {
+    // What the attributes promised the trial did not keep.
+    if (const auto legacy = process->backends().find_legacy(options.device)) {
+      backend = *legacy;
+      made = Generation::create(process, *backend, shape, std::move(parking));
+    }
+  }
+  std::shared_ptr<Generation> generation = VRAMLINK_TRY(std::move(made));
+  if (generation->capabilities.memory_kind == wire::MemoryKind::legacy_handle) {
+    base::log(LogLevel::warn, name,
+              "its frames go by legacy handles: subscribers could write into them");
+  }
   auto ring = std::make_shared<SlotRing>(
       std::move(generation), FullPolicy{options.when_full, options.lease, options.slot_count_max});
   std::shared_ptr<PublisherCore> core(

@@ -97,7 +97,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   /// A new member was added to a ring.
   void count_newcomer() noexcept { add(counters_.subscribers_ever); }
   /// After GO was sent: wait_for_subscribers() counts it from here on.
-  void welcome(Member& member) noexcept;
+  void welcome(Member& member, wire::MemoryKind kind) noexcept;
   enum class Leave : std::uint8_t { farewell, died, revoked, evicted };
   /// A member goes: to be called before its entries in the rings are removed.
   void count_leave(Leave how) noexcept;
@@ -141,6 +141,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
     std::atomic<std::uint64_t> resizes{0};  ///< that somebody has called for
     std::atomic<std::uint64_t> replacements{0};
     std::atomic<std::uint64_t> growths{0};
+    std::atomic<std::uint64_t> legacy_imports{0};
   };
   /// A generation that the publisher makes by itself, in the background:
   ///   begin_renewal --built on the janitor--> announced --its members have come, or 500 ms-->

@@ -8,6 +8,7 @@
 #include "base/steps.hpp"
 #include "base/try.hpp"
 #include "channel/attachment.hpp"
+#include "channel/memory_path.hpp"
 #include "channel/publisher_core.hpp"
 #include "link/peer.hpp"
 #include "os/fork_guard.hpp"
@@ -154,7 +155,8 @@ void PublisherCore::forget(const Attachment& attachment) {
   }
 }
 
-void PublisherCore::welcome(Member& member) noexcept {
+void PublisherCore::welcome(Member& member, wire::MemoryKind kind) noexcept {
+  if (kind == wire::MemoryKind::legacy_handle) add(counters_.legacy_imports);
   member.welcomed.store(true, std::memory_order_release);  // pairs with wait_for_subscribers()
   members_changed();
 }
@@ -315,6 +317,8 @@ PublisherStatistics PublisherCore::statistics() const {
   statistics.subscribers_evicted = load(counters_.subscribers_evicted);
   statistics.replacements = load(counters_.replacements);
   statistics.growths = load(counters_.growths);
+  statistics.legacy_imports = load(counters_.legacy_imports);
+  statistics.path = path_of(rings.front()->generation()->capabilities.memory_kind);
   statistics.resizes = load(counters_.resizes) + statistics.replacements + statistics.growths;
   statistics.slot_count = rings.front()->generation()->shape.slot_count;
   statistics.slot_count_max = slot_count_max(statistics.slot_count);
@@ -343,6 +347,7 @@ wire::Status PublisherCore::status() const {
   status.subscribers_evicted = statistics.subscribers_evicted;
   status.replacements = statistics.replacements;
   status.growths = statistics.growths;
+  status.legacy_imports = statistics.legacy_imports;
   status.slot_count_max = statistics.slot_count_max;
   status.slots_lost = statistics.slots_lost;
   status.uptime_ns = static_cast<std::uint64_t>(monotonic_ns() - start_ns_);

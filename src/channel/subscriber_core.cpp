@@ -57,7 +57,7 @@ Result<std::shared_ptr<SubscriberCore>> SubscriberCore::open(const Runtime& runt
   VRAMLINK_CHECK(process->janitor().start());
   // Here rather than with the first offer, so that the caller hears of it.
   if (options.device) {
-    static_cast<void>(VRAMLINK_TRY(process->backends().find(*options.device)));
+    static_cast<void>(VRAMLINK_TRY(process->backends().find_any(*options.device)));
   }
   std::shared_ptr<SubscriberCore> core(new SubscriberCore(process, options));
   core->attacher_ =
@@ -128,6 +128,7 @@ void SubscriberCore::queue_locked(std::shared_ptr<SubscriberSession> session, Se
     return;
   }
   ++totals_.connects;
+  count_path_locked(*session);
   last_age_publish_ns_ = 0;  // another publisher, perhaps in another time namespace
   format_ = session->facts().format;
   device_ = session->device();
@@ -175,6 +176,7 @@ void SubscriberCore::move_on_locked(Sessions& dropped) {
   std::shared_ptr<SubscriberSession> next = std::move(next_.front());
   next_.pop_front();
   next->go_on_after(*current_);
+  count_path_locked(*next);
   VRAMLINK_STEP("follow.moving");
   dropped.push_back(std::exchange(current_, std::move(next)));
   dropped.back()->ring_own_bell();  // a thread may sleep on it: it has to move to the next one's

@@ -41,8 +41,9 @@ class SubscriberSession {
     runtime::SharedView broadcast;
     runtime::SharedView words;
     runtime::SharedView payload;
-    DeviceId device;                      ///< whose work reads the frames here
-    std::unique_ptr<LocalCopies> copies;  ///< null: they are read in place
+    DeviceId device;                              ///< whose work reads the frames here
+    MemoryPath path = MemoryPath::shared_memory;  ///< by which the payload came
+    std::unique_ptr<LocalCopies> copies;          ///< null: they are read in place
     wire::BroadcastFacts facts;
     wire::PrivateFacts granted;
     std::uint64_t first_cursor = 0;  ///< the last sequence that we are not given
@@ -140,6 +141,7 @@ class SubscriberSession {
   /// as Backend::copy; the frame is still held then.
   [[nodiscard]] Result<void> copy_frame(std::uint32_t slot_index, StreamView stream);
   [[nodiscard]] const DeviceId& device() const noexcept { return parts_.device; }
+  [[nodiscard]] MemoryPath path() const noexcept { return parts_.path; }
   /// Null without stream order.
   [[nodiscard]] const std::shared_ptr<StreamWork>& stream_work() const noexcept {
     return parts_.stream_work;

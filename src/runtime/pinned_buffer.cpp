@@ -38,7 +38,7 @@ Result<PinnedBuffer> PinnedBuffer::allocate(const Runtime& runtime, const Device
                                             std::uint64_t size_bytes) {
   VRAMLINK_CHECK(os::require_not_forked("allocate pinned memory"));
   const std::shared_ptr<runtime::ProcessState>& process = runtime.state()->process();
-  backend::Backend* backend = VRAMLINK_TRY(process->backends().find(device));
+  backend::Backend* backend = VRAMLINK_TRY(process->backends().find_any(device));
   const std::uint64_t mapped_bytes =
       base::checked_round_up(size_bytes, kPageBytes).value_or(size_bytes);
   const os::SharedSegment segment =

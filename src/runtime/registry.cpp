@@ -43,6 +43,7 @@ BackendRegistry::Gpus BackendRegistry::look_for_gpus() const {
   }
   gpus.devices.insert(gpus.devices.end(), found->devices.begin(), found->devices.end());
   gpus.backends = std::move(found->backends);
+  gpus.legacy_backends = std::move(found->legacy_backends);
   gpus.driver.version = found->driver_version;
   return gpus;
 }
@@ -59,8 +60,27 @@ Result<backend::Backend*> BackendRegistry::find(const DeviceId& device) const {
     if (candidate->device() == device) return candidate.get();
   }
   if (device.is_host()) return host_.get();
+  return find_gpu(device, false);
+}
+
+Result<backend::Backend*> BackendRegistry::find_legacy(const DeviceId& device) const {
+  if (!device.is_host()) return find_gpu(device, true);
+  return Error(Code::unsupported, "open device")
+      .about(to_string(device))
+      .because("legacy handles are for memory of GPUs")
+      .remedy("leave them out");
+}
+
+Result<backend::Backend*> BackendRegistry::find_any(const DeviceId& device) const {
+  Result<backend::Backend*> found = find(device);
+  if (!found.failed_with(Code::unsupported)) return found;
+  const Result<backend::Backend*> legacy = find_legacy(device);
+  return legacy ? legacy : found;
+}
+
+Result<backend::Backend*> BackendRegistry::find_gpu(const DeviceId& device, bool legacy) const {
   const Gpus& all = gpus();
-  for (const auto& candidate : all.backends) {
+  for (const auto& candidate : legacy ? all.legacy_backends : all.backends) {
     if (candidate->device() == device) return candidate.get();
   }
   if (all.driver.trouble) return Error(*all.driver.trouble).device(device.uuid);
@@ -93,7 +113,8 @@ Result<void> BackendRegistry::check_required() const {
         .remedy("set it to auto, off or require");
   }
   const Gpus& all = gpus();
-  if (!all.backends.empty()) return {};
+  const auto is_gpu = [](const DeviceInfo& info) { return info.usable && !info.id.is_host(); };
+  if (std::any_of(all.devices.begin(), all.devices.end(), is_gpu)) return {};
   if (all.driver.trouble) return *all.driver.trouble;
   return Error(Code::unsupported, "open runtime")
       .about(kVariable)

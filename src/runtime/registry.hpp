@@ -27,8 +27,13 @@ class BackendRegistry {
   /// The host first, then every device that was found, the unusable ones with their reason. Loads
   /// the GPU driver, and makes no context.
   [[nodiscard]] const std::vector<DeviceInfo>& devices() const;
+  /// The one that channels use of themselves: legacy handles need their consent.
   /// Codes: no_device (names the ones that are there), no_driver, unsupported (with the reason).
   [[nodiscard]] Result<backend::Backend*> find(const DeviceId& device) const;
+  /// The one whose memory goes by legacy handles. Codes: as find; unsupported of the host.
+  [[nodiscard]] Result<backend::Backend*> find_legacy(const DeviceId& device) const;
+  /// Either: for work that shares no memory. Codes: as find.
+  [[nodiscard]] Result<backend::Backend*> find_any(const DeviceId& device) const;
   /// The driver of the GPUs, without its release: why there are none, or what it is. Loads it.
   [[nodiscard]] DriverInfo driver() const;
   /// What VRAMLINK_CUDA demands: with "require" it fails as the search for a usable GPU does; with
@@ -39,9 +44,11 @@ class BackendRegistry {
   struct Gpus {
     std::vector<DeviceInfo> devices;  ///< the host's too
     std::vector<std::unique_ptr<backend::Backend>> backends;
+    std::vector<std::unique_ptr<backend::Backend>> legacy_backends;
     DriverInfo driver;
   };
   [[nodiscard]] const Gpus& gpus() const;
+  [[nodiscard]] Result<backend::Backend*> find_gpu(const DeviceId& device, bool legacy) const;
   [[nodiscard]] Gpus look_for_gpus() const;
 
   DeviceInfo host_info_;

@@ -111,7 +111,7 @@ Result<void> check_payload(const Offer& message) {
   if (message.slot_pitch == 0 || !used || *used > message.payload_bytes) {
     return corrupt_message("slot_pitch", "is 0 or the slots do not fit payload_bytes");
   }
-  return known("memory_kind", message.memory_kind, MemoryKind::device);
+  return known("memory_kind", message.memory_kind, MemoryKind::legacy_handle);
 }
 
 Result<void> check(const Offer& message) {

@@ -233,6 +233,35 @@ class DevicesTest(CliCase):
             self.run_cli("grab", "cam0", "-o", "a.npy", "--gpu", 1, "--copy-frames"), 0)
         self.assertEqual(self.read("a.npy")[-len(frame):], frame)
 
+    def test_legacy_handles(self):
+        clip = y4m(64, 48, 12)
+        publisher, received = self.transfer(
+            (self.write("clip.y4m", clip), "--gpu", 0, "--legacy-handles", "always", "--json"),
+            ("--y4m", self.path("out.y4m")))
+        self.assert_code(publisher, 0)
+        self.assert_code(received, 0)
+        self.assertEqual(self.read("out.y4m"), clip)
+        counted = json.loads(publisher.out)
+        self.assertEqual((counted["path"], counted["legacy_imports"]), ("legacy_handle", 1))
+        self.assertIn("legacy handles", publisher.err)
+
+    @unittest.skipUnless(STAND_IN, "needs a GPU that exports no descriptors")
+    def test_a_gpu_without_virtual_memory(self):
+        self.environment["VRAMLINK_SIMCUDA_PROFILE"] = "no_vmm"
+        frame = pattern(16 * 12 * 4)
+        source = self.write("in.raw", frame)
+        shape = ("--format", "RGBA", "--size", "16x12", "--loop", "--gpu", 0)
+        self.assert_refused(self.run_cli("pub", "cam0", source, *shape), 5, "legacy handles")
+        self.start("pub", "cam0", source, *shape, "--legacy-handles", "if-needed")
+        self.wait_until(lambda: b"cam0" in self.run_cli("ls", "--names").out)
+        self.assertEqual(self.received()[0], frame)
+        self.assertIn(b"(legacy handles)", self.run_cli("ls").out)
+        listed = json.loads(self.run_cli("ls", "--json").out)["channels"][0]
+        self.assertEqual((listed["path"], listed["legacy_imports"]), ("legacy_handle", 1))
+        explained = json.loads(self.run_cli("explain", "cam0", "--try", "--json").out)
+        self.assertEqual(explained["trial"]["path"], "direct")
+        self.assertIn("legacy handle", explained["paths"][0]["reason"])
+
     def test_hidden_gpu_of_a_channel(self):
         gpus = self.two_gpus()
         frame = self.publish_on(1)

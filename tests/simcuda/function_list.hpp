@@ -23,15 +23,12 @@ using Function = FunctionTag*;
 /// CUhostFn.
 using HostFunction = void (*)(void* data);
 
-/// CUipcMemHandle.
-struct IpcMemoryHandle {
-  char reserved[64];
-};
+using api::IpcMemoryHandle;
+using api::kIpcLazyPeerAccess;
 /// CUipcEventHandle.
 struct IpcEventHandle {
   char reserved[64];
 };
-inline constexpr unsigned kIpcLazyPeerAccess = 1;  ///< CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr unsigned kEventInterprocess = 4;  ///< CU_EVENT_INTERPROCESS
 
 /// CUDA_MEMSET_NODE_PARAMS.
@@ -60,8 +57,6 @@ struct MemsetNodeParameters {
   X(, cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, Status(api::Context peer, unsigned flags)) \
   X(, cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000, Status(api::Context peer)) \
   X(, cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, Status(api::MemoryHandle* handle, void* address)) \
-  X(, cuMemAlloc, cuMemAlloc_v2, 3020, Status(api::DevicePointer* address, std::size_t size)) \
-  X(, cuMemFree, cuMemFree_v2, 3020, Status(api::DevicePointer address)) \
   X(, cuMemAllocManaged, cuMemAllocManaged, 6000, Status(api::DevicePointer* address, std::size_t size, unsigned flags)) \
   X(, cuMemAllocHost, cuMemAllocHost_v2, 3020, Status(void** address, std::size_t size)) \
   X(, cuMemHostAlloc, cuMemHostAlloc, 2020, Status(void** address, std::size_t size, unsigned flags)) \
@@ -105,9 +100,6 @@ struct MemsetNodeParameters {
   X(, cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, Status(api::GraphNode* node, api::Graph graph, const api::GraphNode* dependencies, std::size_t count, api::Event event)) \
   X(, cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, 11010, Status(api::GraphExec exec, api::GraphNode node, api::Event event)) \
   X(, cuGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, 11010, Status(api::GraphExec exec, api::GraphNode node, api::Event event)) \
-  X(, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, Status(IpcMemoryHandle* handle, api::DevicePointer address)) \
-  X(, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, Status(api::DevicePointer* address, IpcMemoryHandle handle, unsigned flags)) \
-  X(, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(api::DevicePointer address)) \
   X(, cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, Status(IpcEventHandle* handle, api::Event event)) \
   X(, cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, Status(api::Event* event, IpcEventHandle handle)) \
   X(, cuLaunchHostFunc, cuLaunchHostFunc, 10000, Status(api::Stream stream, HostFunction function, void* data)) \

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -55,6 +56,9 @@ void fill(std::span<std::byte> bytes, std::uint64_t number) noexcept {
 
 PublisherOptions on_device(PublisherOptions options) {
   if (options.device.is_host()) options.device = TestDevice::id();
+  if (std::getenv("VRAMLINK_TEST_LEGACY_HANDLES") && !options.device.is_host()) {
+    options.legacy_handles = LegacyHandles::always;
+  }
   return options;
 }
 

@@ -41,7 +41,8 @@ void fill_frame_in(StreamView stream, std::span<std::byte> bytes, std::uint64_t 
 /// The number of a frame as its first bytes tell.
 [[nodiscard]] std::uint64_t number_in(std::span<const std::byte> bytes) noexcept;
 
-/// The options with the suite's device instead of the host.
+/// The options with the suite's device instead of the host, by legacy handles where
+/// VRAMLINK_TEST_LEGACY_HANDLES is set.
 [[nodiscard]] PublisherOptions on_device(PublisherOptions options);
 
 /// Claims, fills and publishes frame `number`; its media time stamp is the number too. On a device

@@ -21,10 +21,6 @@ using simcuda::MemoryPoolHandle;
 using simcuda::PoolPointer;
 using simcuda::PoolProperties;
 
-/// CUipcMemHandle.
-struct IpcMemoryHandle {
-  char reserved[64];
-};
 /// CUipcEventHandle.
 struct IpcEventHandle {
   char reserved[64];
@@ -32,7 +28,6 @@ struct IpcEventHandle {
 
 inline constexpr unsigned kManagedGlobal = 1;      ///< CU_MEM_ATTACH_GLOBAL
 inline constexpr unsigned kHostPortable = 1;       ///< CU_MEMHOSTALLOC_PORTABLE
-inline constexpr unsigned kIpcLazyPeerAccess = 1;  ///< CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr unsigned kEventInterprocess = 4;  ///< CU_EVENT_INTERPROCESS
 
 }  // namespace vramlink::test::cuda_api

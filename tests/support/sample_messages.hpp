@@ -112,6 +112,7 @@ inline wire::Status sample() {
   message.subscribers_evicted = 4;
   message.replacements = 2;
   message.growths = 1;
+  message.legacy_imports = 6;
   message.slot_count_max = 16;
   message.slots_lost = 3;
   message.subscriber_count = 2;

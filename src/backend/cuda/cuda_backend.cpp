@@ -6,6 +6,7 @@
 
 #include "backend/cuda/copy_queue.hpp"
 #include "backend/cuda/factory.hpp"
+#include "backend/cuda/handle_memory.hpp"
 #include "backend/cuda/memory.hpp"
 #include "backend/cuda/open_device.hpp"
 #include "backend/cuda/plain_copy.hpp"
@@ -21,8 +22,14 @@ constexpr std::chrono::seconds kCopyWait{60};
 
 class CudaBackend final : public backend::Backend {
  public:
-  CudaBackend(Platform platform, ListedDevice listed)
-      : platform_(std::move(platform)), listed_(std::move(listed)) {}
+  /// `kind`: how its memory goes to other processes.
+  CudaBackend(Platform platform, ListedDevice listed, wire::MemoryKind kind)
+      : platform_(std::move(platform)),
+        listed_(std::move(listed)),
+        capabilities_{.memory_kind = kind,
+                      .cpu_access = false,
+                      .streams = true,
+                      .inode_is_identity = kind == wire::MemoryKind::legacy_handle} {}
 
   [[nodiscard]] DeviceId device() const noexcept override { return listed_.info.id; }
   [[nodiscard]] const backend::Capabilities& capabilities() const noexcept override {
@@ -41,6 +48,10 @@ class CudaBackend final : public backend::Backend {
     const ContextScope scope(*gpu->context());
     VRAMLINK_CHECK(scope.entered());
     gpu->own_work().sweep();
+    if (by_handle()) {
+      return std::unique_ptr<backend::ImportedMemory>(
+          VRAMLINK_TRY(HandleImport::import(device_, std::move(fd), size_bytes)));
+    }
     return std::unique_ptr<backend::ImportedMemory>(
         VRAMLINK_TRY(CudaImport::import(device_, std::move(fd), size_bytes, access)));
   }
@@ -109,12 +120,19 @@ class CudaBackend final : public backend::Backend {
   }
 
  private:
+  [[nodiscard]] bool by_handle() const noexcept {
+    return capabilities_.memory_kind == wire::MemoryKind::legacy_handle;
+  }
   // The parts of the above that need the device open.
   [[nodiscard]] Result<std::unique_ptr<backend::Memory>> allocate(OpenDevice& gpu,
                                                                   std::uint64_t size_bytes) {
     const ContextScope scope(*gpu.context());
     VRAMLINK_CHECK(scope.entered());
     gpu.own_work().sweep();
+    if (by_handle()) {
+      return std::unique_ptr<backend::Memory>(
+          VRAMLINK_TRY(HandleMemory::allocate(device_, size_bytes)));
+    }
     return std::unique_ptr<backend::Memory>(
         VRAMLINK_TRY(CudaMemory::allocate(device_, size_bytes)));
   }
@@ -189,15 +207,15 @@ class CudaBackend final : public backend::Backend {
       return gpu;
     }
     const std::lock_guard lock(mutex_);
-    if (!device_) device_ = VRAMLINK_TRY(OpenDevice::open(platform_, listed_));
+    if (!device_)
+      device_ = VRAMLINK_TRY(OpenDevice::open(platform_, listed_, capabilities_.memory_kind));
     opened_.store(device_.get(), std::memory_order_release);
     return device_.get();
   }
 
   const Platform platform_;
   const ListedDevice listed_;
-  const backend::Capabilities capabilities_{
-      .memory_kind = wire::MemoryKind::device, .cpu_access = false, .streams = true};
+  const backend::Capabilities capabilities_;
   std::mutex mutex_;
   std::shared_ptr<OpenDevice> device_;
   std::atomic<OpenDevice*> opened_{nullptr};
@@ -213,10 +231,16 @@ Result<Found> find_devices() {
   std::vector<ListedDevice> all = VRAMLINK_TRY(list_devices(*platform.driver));
   Found found;
   found.driver_version = static_cast<std::uint32_t>(platform.driver->version());
-  for (ListedDevice& listed : all) {
+  for (const ListedDevice& listed : all) {
     found.devices.push_back(listed.info);
-    if (!listed.info.usable) continue;
-    found.backends.push_back(std::make_unique<CudaBackend>(platform, std::move(listed)));
+    using wire::MemoryKind;
+    if (listed.info.usable) {
+      found.backends.push_back(std::make_unique<CudaBackend>(platform, listed, MemoryKind::device));
+    }
+    if (listed.shares_handles) {
+      found.legacy_backends.push_back(
+          std::make_unique<CudaBackend>(platform, listed, MemoryKind::legacy_handle));
+    }
   }
   return found;
 }

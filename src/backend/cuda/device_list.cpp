@@ -19,6 +19,7 @@ using api::Status;
 struct Need {
   DeviceAttribute attribute;
   const char* why_not;
+  bool for_descriptors = false;  ///< legacy handles do without
 };
 
 constexpr std::array kNeeds{
@@ -26,18 +27,21 @@ constexpr std::array kNeeds{
          "it has no address space in common with the host; use another GPU or the host"},
     Need{DeviceAttribute::virtual_memory_management_supported,
          "it has no virtual memory management (cuMemCreate), which a virtual GPU may lack; use "
-         "another GPU or the host"},
+         "another GPU or the host, or allow legacy handles",
+         true},
     Need{DeviceAttribute::handle_type_posix_file_descriptor_supported,
          "its memory cannot be exported as a file descriptor, which a virtual GPU or another "
-         "kernel driver may not allow; use another GPU or the host"},
+         "kernel driver may not allow; use another GPU or the host, or allow legacy handles",
+         true},
     Need{DeviceAttribute::host_register_supported,
          "host memory cannot be registered with it; use another GPU or the host"},
     Need{DeviceAttribute::can_use_64_bit_stream_mem_ops,
          "its streams cannot write and wait for 64-bit words; use another GPU or the host"},
 };
 
-/// Empty if nothing is missing.
-std::string find_obstacle(const Driver& driver, api::Device device) {
+/// Empty if nothing is missing for channels, whose memory goes by descriptors or, without
+/// `by_descriptors`, by legacy handles.
+std::string find_obstacle(const Driver& driver, api::Device device, bool by_descriptors) {
   int value = 0;
   if (driver.device_get_attribute(&value, DeviceAttribute::compute_mode, device) ==
           Status::success &&
@@ -45,6 +49,7 @@ std::string find_obstacle(const Driver& driver, api::Device device) {
     return "its compute mode is prohibited; an administrator can run nvidia-smi -c 0";
   }
   for (const Need& need : kNeeds) {
+    if (need.for_descriptors && !by_descriptors) continue;
     const Status status = driver.device_get_attribute(&value, need.attribute, device);
     if (status != Status::success) return to_string(driver.error("cuDeviceGetAttribute", status));
     if (value == 0) return need.why_not;
@@ -95,7 +100,8 @@ Result<ListedDevice> list_device(const Driver& driver, int ordinal) {
       driver.device_get_name(name.data(), static_cast<int>(name.size()) - 1, listed.device)));
   listed.info.name = name.data();
   listed.info.gpu = describe(driver, listed.device, ordinal);
-  listed.info.why_not = find_obstacle(driver, listed.device);
+  listed.shares_handles = find_obstacle(driver, listed.device, false).empty();
+  listed.info.why_not = find_obstacle(driver, listed.device, true);
   listed.info.usable = listed.info.why_not.empty();
   return listed;
 }

@@ -13,6 +13,7 @@ namespace vramlink::cuda {
 
 struct ListedDevice {
   DeviceInfo info;  ///< usable as far as its attributes tell: no context is made for this
+  bool shares_handles = false;  ///< legacy handles of its memory may do, as far as attributes tell
   api::Device device = 0;
 };
 

@@ -120,6 +120,12 @@ enum class DeviceAttribute : int {
   mps_enabled = 133,  ///< newer than 12.0: older drivers say invalid_value
 };
 
+/// CUipcMemHandle.
+struct IpcMemoryHandle {
+  char reserved[64];
+};
+inline constexpr unsigned kIpcLazyPeerAccess = 1;  ///< CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+
 enum class ComputeMode : int { shared = 0, prohibited = 2, exclusive_process = 3 };
 
 enum class MemoryType : unsigned { none = 0, host = 1, device = 2, array = 3, unified = 4 };
@@ -286,6 +292,11 @@ inline constexpr int kDriverVersionMin = 12000;
   X(mem_set_access, cuMemSetAccess, cuMemSetAccess, 10020, Status(DevicePointer address, std::size_t size, const AccessDescriptor* descriptors, std::size_t count)) \
   X(mem_get_access, cuMemGetAccess, cuMemGetAccess, 10020, Status(unsigned long long* flags, const Location* location, DevicePointer address)) \
   X(mem_get_allocation_properties, cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle, 10020, Status(AllocationProperties* properties, MemoryHandle handle)) \
+  X(mem_alloc, cuMemAlloc, cuMemAlloc_v2, 3020, Status(DevicePointer* address, std::size_t size)) \
+  X(mem_free, cuMemFree, cuMemFree_v2, 3020, Status(DevicePointer address)) \
+  X(ipc_get_mem_handle, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, Status(IpcMemoryHandle* handle, DevicePointer address)) \
+  X(ipc_open_mem_handle, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, Status(DevicePointer* address, IpcMemoryHandle handle, unsigned flags)) \
+  X(ipc_close_mem_handle, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(DevicePointer address)) \
   X(mem_host_register, cuMemHostRegister, cuMemHostRegister_v2, 6050, Status(void* address, std::size_t size, unsigned flags)) \
   X(mem_host_unregister, cuMemHostUnregister, cuMemHostUnregister, 4000, Status(void* address)) \
   X(mem_host_get_device_pointer, cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, Status(DevicePointer* device_address, void* address, unsigned flags)) \

@@ -19,6 +19,8 @@ struct Found {
   std::vector<DeviceInfo> devices;   ///< also those that cannot be used, with the reason
   /// One for each usable device. It makes no context before its first real work.
   std::vector<std::unique_ptr<backend::Backend>> backends;
+  /// The same by legacy handles, also of devices whose memory goes by nothing else.
+  std::vector<std::unique_ptr<backend::Backend>> legacy_backends;
 };
 
 /// What VRAMLINK_CUDA_LIBRARY names, else libcuda.so.1.

@@ -12,9 +12,6 @@ namespace {
 
 using api::Status;
 
-/// Zeroing runs at terabytes a second; longer is a GPU that stands still.
-constexpr std::chrono::seconds kZeroWait{10};
-
 /// Maps `handle` at new addresses; nobody may access them yet.
 Result<DeviceMapping> map(const OpenDevice& device, api::MemoryHandle handle,
                           std::uint64_t mapped_bytes, Status& map_status) {
@@ -83,42 +80,56 @@ Error unreachable(const OpenDevice& device, const api::AllocationProperties& pro
 
 }  // namespace
 
-Result<std::unique_ptr<CudaMemory>> CudaMemory::allocate(std::shared_ptr<OpenDevice> device,
-                                                         std::uint64_t size_bytes) {
+Result<std::uint64_t> rounded_size(const OpenDevice& device, std::uint64_t size_bytes,
+                                   std::uint64_t unit_bytes) {
   if (size_bytes == 0) {
     return Error(Code::invalid_argument, "allocate GPU memory").because("0 bytes were asked for");
   }
-  const auto rounded = base::checked_round_up(size_bytes, device->granularity_bytes());
-  if (!rounded || *rounded > backend::kMemoryBytesMax) {
-    return with_numbers(
-        *device,
-        Error(Code::out_of_memory, "allocate GPU memory").because("no GPU has that much memory"),
-        size_bytes);
-  }
+  const auto rounded = base::checked_round_up(size_bytes, unit_bytes);
+  if (rounded && *rounded <= backend::kMemoryBytesMax) return *rounded;
+  return with_numbers(
+      device,
+      Error(Code::out_of_memory, "allocate GPU memory").because("no GPU has that much memory"),
+      size_bytes);
+}
+
+Error allocation_error(const OpenDevice& device, const char* call, Status status,
+                       std::uint64_t wanted_bytes) {
+  Error error = device.driver().error(call, status);
+  if (status != Status::out_of_memory) return error;
+  return with_numbers(device, std::move(error), wanted_bytes);
+}
+
+Result<void> zero(OpenDevice& device, api::DevicePointer address, std::uint64_t size_bytes) {
+  /// It runs at terabytes a second; longer is a GPU that stands still.
+  constexpr std::chrono::seconds kWait{10};
+  const api::Stream stream = device.scratch_stream();
+  VRAMLINK_CHECK(device.driver().check(
+      "cuMemsetD8Async", device.driver().memset_d8_async(address, 0, size_bytes, stream)));
+  return device.finish(stream, Deadline::after(kWait));
+}
+
+Result<std::unique_ptr<CudaMemory>> CudaMemory::allocate(std::shared_ptr<OpenDevice> device,
+                                                         std::uint64_t size_bytes) {
+  const std::uint64_t rounded =
+      VRAMLINK_TRY(rounded_size(*device, size_bytes, device->granularity_bytes()));
   const Driver& driver = device->driver();
   const api::AllocationProperties properties = device->allocation_properties();
   api::MemoryHandle handle = 0;
-  if (const Status status = driver.mem_create(&handle, *rounded, &properties, 0);
+  if (const Status status = driver.mem_create(&handle, rounded, &properties, 0);
       status != Status::success) {
-    Error error = driver.error("cuMemCreate", status);
-    if (status != Status::out_of_memory) return error;
-    return with_numbers(*device, std::move(error), size_bytes);
+    return allocation_error(*device, "cuMemCreate", status, size_bytes);
   }
   Parts parts;
   parts.allocation.reset({device->context().get(), handle});
   Status status{};
-  parts.mapping = VRAMLINK_TRY(map(*device, handle, *rounded, status));
+  parts.mapping = VRAMLINK_TRY(map(*device, handle, rounded, status));
   VRAMLINK_CHECK(
       driver.check("cuMemSetAccess", set_access(*device, parts.mapping, os::Access::read_write)));
   const api::DevicePointer address = parts.mapping.address();
   std::unique_ptr<CudaMemory> memory(
       new CudaMemory(std::move(device), std::move(parts), size_bytes));
-  // What another process had there before is not shown to ours.
-  VRAMLINK_CHECK(driver.check(
-      "cuMemsetD8Async",
-      driver.memset_d8_async(address, 0, *rounded, memory->device_->scratch_stream())));
-  VRAMLINK_CHECK(
-      memory->device_->finish(memory->device_->scratch_stream(), Deadline::after(kZeroWait)));
+  VRAMLINK_CHECK(zero(*memory->device_, address, rounded));
   return memory;
 }
 

@@ -58,6 +58,18 @@ struct DeviceMapping {
   }
 };
 
+/// The least multiple of `unit_bytes` that holds so many. Codes: invalid_argument (0 bytes),
+/// out_of_memory (more than memory can have).
+[[nodiscard]] Result<std::uint64_t> rounded_size(const OpenDevice& device, std::uint64_t size_bytes,
+                                                 std::uint64_t unit_bytes);
+/// What the driver said to an allocation; of memory that is not there with the numbers.
+[[nodiscard]] Error allocation_error(const OpenDevice& device, const char* call, api::Status status,
+                                     std::uint64_t wanted_bytes);
+/// What another process had there before is not shown to ours. The context is current; waits for
+/// the GPU. Codes: driver, timed_out where a GPU stands still.
+[[nodiscard]] Result<void> zero(OpenDevice& device, api::DevicePointer address,
+                                std::uint64_t size_bytes);
+
 class CudaMemory final : public backend::Memory {
  public:
   /// The context is current. Codes: as Backend::allocate, and timed_out where a GPU that stands

@@ -18,26 +18,28 @@ constexpr std::chrono::microseconds kNap{50};
 
 }  // namespace
 
-Result<std::shared_ptr<OpenDevice>> OpenDevice::open(Platform platform,
-                                                     const ListedDevice& listed) {
+Result<std::shared_ptr<OpenDevice>> OpenDevice::open(Platform platform, const ListedDevice& listed,
+                                                     wire::MemoryKind kind) {
   std::shared_ptr<const PrimaryContext> context =
       VRAMLINK_TRY(PrimaryContext::retain(platform.driver, listed.device));
   std::shared_ptr<OpenDevice> device(
       new OpenDevice(std::move(platform), listed.info.id, std::move(context)));
   const ContextScope scope(*device->context_);
   VRAMLINK_CHECK(scope.entered());
-  VRAMLINK_CHECK(device->prepare());
-  VRAMLINK_CHECK(try_out(device, listed.info.name));
+  VRAMLINK_CHECK(device->prepare(kind));
+  VRAMLINK_CHECK(try_out(device, listed.info.name, kind));
   return device;
 }
 
-Result<void> OpenDevice::prepare() {
-  std::size_t granularity = 0;
-  const api::AllocationProperties properties = allocation_properties();
-  VRAMLINK_CHECK(driver().check("cuMemGetAllocationGranularity",
-                                driver().mem_get_allocation_granularity(
-                                    &granularity, &properties, api::Granularity::minimum)));
-  granularity_bytes_ = granularity;
+Result<void> OpenDevice::prepare(wire::MemoryKind kind) {
+  if (kind == wire::MemoryKind::device) {
+    std::size_t granularity = 0;
+    const api::AllocationProperties properties = allocation_properties();
+    VRAMLINK_CHECK(driver().check("cuMemGetAllocationGranularity",
+                                  driver().mem_get_allocation_granularity(
+                                      &granularity, &properties, api::Granularity::minimum)));
+    granularity_bytes_ = granularity;
+  }
   scratch_stream_ = VRAMLINK_TRY(own_work_.add_stream());
   health_event_ = VRAMLINK_TRY(make_event(*context_));
   return driver().check("cuEventRecord",

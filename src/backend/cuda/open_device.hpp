@@ -28,10 +28,12 @@ struct Platform {
 /// Thread-safe.
 class OpenDevice {
  public:
-  /// Retains the primary context and tries what the back end relies on on scratch memory.
+  /// Retains the primary context and tries on scratch memory what the back end of this kind relies
+  /// on.
   /// Codes: unsupported (what failed, and how), driver, out_of_memory, no_device.
   [[nodiscard]] static Result<std::shared_ptr<OpenDevice>> open(Platform platform,
-                                                                const ListedDevice& listed);
+                                                                const ListedDevice& listed,
+                                                                wire::MemoryKind kind);
   /// Waits a moment for work of our own that is still under way.
   ~OpenDevice();
   OpenDevice(const OpenDevice&) = delete;
@@ -46,7 +48,7 @@ class OpenDevice {
   }
   [[nodiscard]] const DeviceId& id() const noexcept { return id_; }
   [[nodiscard]] api::Device ordinal() const noexcept { return context_->device(); }
-  /// Memory comes in multiples of this.
+  /// Memory of the virtual memory calls comes in multiples of this; 0 where none is asked for.
   [[nodiscard]] std::uint64_t granularity_bytes() const noexcept { return granularity_bytes_; }
   [[nodiscard]] EventPool& events() noexcept { return events_; }
   [[nodiscard]] OwnWork& own_work() noexcept { return own_work_; }
@@ -87,7 +89,7 @@ class OpenDevice {
         context_(std::move(context)),
         events_(*context_),
         own_work_(*context_) {}
-  [[nodiscard]] Result<void> prepare();
+  [[nodiscard]] Result<void> prepare(wire::MemoryKind kind);
   [[nodiscard]] Error foreign_stream(const char* operation, api::Status status,
                                      api::Context owner) const;
 

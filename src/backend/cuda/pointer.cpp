@@ -58,7 +58,8 @@ PointerInfo describe(const Driver& driver, const std::byte* address) noexcept {
   }
   const api::DevicePointer at = device_pointer(address);
   if (start != 0 && at >= start && at - start <= range_bytes) {
-    info.left_bytes = range_bytes - (at - start);
+    info.offset_bytes = at - start;
+    info.left_bytes = range_bytes - info.offset_bytes;
   }
   return info;
 }

@@ -28,6 +28,7 @@ struct PointerInfo {
   int device = -1;                 ///< of device memory
   api::Context context = nullptr;  ///< it was allocated in; null for the virtual memory calls
   std::uint64_t buffer_id = 0;     ///< of the allocation, never used twice; 0 if unknown
+  std::uint64_t offset_bytes = 0;  ///< of the address in its memory; 0 if unknown
   std::uint64_t left_bytes = 0;    ///< from the address to the end of its memory; 0 if unknown
   bool reachable = true;           ///< by the device that check_copy_side() asked for
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "backend/cuda/handle_memory.hpp"
 #include "backend/cuda/memory.hpp"
 #include "base/try.hpp"
 #include "os/shared_segment.hpp"
@@ -15,7 +16,11 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kWord = 5;
 constexpr std::chrono::seconds kWait{10};
 
-Result<void> share_memory(const std::shared_ptr<OpenDevice>& device) {
+Result<void> share_memory(const std::shared_ptr<OpenDevice>& device, wire::MemoryKind kind) {
+  if (kind == wire::MemoryKind::legacy_handle) {
+    static_cast<void>(VRAMLINK_TRY(HandleMemory::allocate(device, kPageBytes)));
+    return {};
+  }
   const auto memory = VRAMLINK_TRY(CudaMemory::allocate(device, kPageBytes));
   const auto imported = VRAMLINK_TRY(CudaImport::import(
       device, VRAMLINK_TRY(memory->export_memory()), kPageBytes, os::Access::read_only));
@@ -64,8 +69,9 @@ Error as_unsupported(const OpenDevice& device, const std::string& name, const ch
 
 }  // namespace
 
-Result<void> try_out(const std::shared_ptr<OpenDevice>& device, const std::string& name) {
-  if (Result<void> shared = share_memory(device); !shared) {
+Result<void> try_out(const std::shared_ptr<OpenDevice>& device, const std::string& name,
+                     wire::MemoryKind kind) {
+  if (Result<void> shared = share_memory(device, kind); !shared) {
     return as_unsupported(*device, name, "share memory", std::move(shared).error());
   }
   if (Result<void> signalled = signal_words(device); !signalled) {

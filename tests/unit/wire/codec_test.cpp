@@ -243,7 +243,7 @@ TEST(Offer, ChecksItsFields) {
   bad("slot_pitch", [](Offer& m) { m.slot_pitch += 1; });
   bad("slot_pitch", [](Offer& m) { m.slot_pitch = std::uint64_t{1} << 62; });
   bad("memory_kind", [](Offer& m) { m.memory_kind = static_cast<MemoryKind>(0); });
-  bad("memory_kind", [](Offer& m) { m.memory_kind = static_cast<MemoryKind>(3); });
+  bad("memory_kind", [](Offer& m) { m.memory_kind = static_cast<MemoryKind>(4); });
   bad("pid", [](Offer& m) { m.publisher.pid = 0; });
 }
 

@@ -6,6 +6,7 @@
 
 #include "support/sample_segments.hpp"
 #include "wire/layout_v1.hpp"
+#include "wire/memory_handle.hpp"
 #include "wire/messages.hpp"
 
 namespace vramlink::wire {
@@ -140,7 +141,7 @@ VRAMLINK_PIN(SubscriberStatus, lost, 32);
 VRAMLINK_PIN(SubscriberStatus, lag, 40);
 VRAMLINK_PIN(SubscriberStatus, blocked_claims, 48);
 
-static_assert(sizeof(Status) == 144 + 64 * 56);
+static_assert(sizeof(Status) == 152 + 64 * 56);
 VRAMLINK_PIN(Status, part, 16);
 VRAMLINK_PIN(Status, parts, 20);
 VRAMLINK_PIN(Status, published, 24);
@@ -156,11 +157,18 @@ VRAMLINK_PIN(Status, uptime_ns, 96);
 VRAMLINK_PIN(Status, subscribers_evicted, 104);
 VRAMLINK_PIN(Status, replacements, 112);
 VRAMLINK_PIN(Status, growths, 120);
-VRAMLINK_PIN(Status, slot_count_max, 128);
-VRAMLINK_PIN(Status, slots_lost, 132);
-VRAMLINK_PIN(Status, subscriber_count, 136);
-VRAMLINK_PIN(Status, reserved, 140);
-VRAMLINK_PIN(Status, subscribers, 144);
+VRAMLINK_PIN(Status, legacy_imports, 128);
+VRAMLINK_PIN(Status, slot_count_max, 136);
+VRAMLINK_PIN(Status, slots_lost, 140);
+VRAMLINK_PIN(Status, subscriber_count, 144);
+VRAMLINK_PIN(Status, reserved, 148);
+VRAMLINK_PIN(Status, subscribers, 152);
+
+VRAMLINK_PIN(MemoryHandle, magic, 0);
+VRAMLINK_PIN(MemoryHandle, wire, 4);
+VRAMLINK_PIN(MemoryHandle, offset_bytes, 8);
+VRAMLINK_PIN(MemoryHandle, allocation_bytes, 16);
+VRAMLINK_PIN(MemoryHandle, handle, 24);
 
 TEST(WireLayout, ZeroPagesAreAnEmptySegment) {
   const auto broadcast_pages = std::make_unique<test::BroadcastPages>();
