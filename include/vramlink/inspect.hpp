@@ -50,6 +50,38 @@ struct ProcessInfo {
   std::vector<std::string> other_namespaces;
 };
 
+/// What an address points into. docs/memory_types.md says which can be shared, and how.
+enum class MemoryType : std::uint8_t {
+  nothing,         ///< freed, or never allocated
+  host,            ///< ordinary host memory, which no driver knows
+  pinned,          ///< host memory of the driver: cudaMallocHost
+  registered,      ///< host memory that was registered with it: cudaHostRegister
+  managed,         ///< moves between host and GPU: cudaMallocManaged
+  device,          ///< memory of a GPU: cudaMalloc
+  pool,            ///< the same from a stream-ordered pool: cudaMallocAsync
+  mapped,          ///< of the virtual memory calls (cuMemCreate), made to be exported
+  mapped_private,  ///< the same, made without: PyTorch's expandable segments, for example
+};
+
+/// For people: "memory of cudaMalloc", "managed memory".
+[[nodiscard]] VRAMLINK_API const char* to_string(MemoryType type) noexcept;
+
+struct MemoryInfo {
+  MemoryType type = MemoryType::nothing;
+  DeviceId device;                  ///< where it lives; the host's of host memory
+  std::uint64_t offset_bytes = 0;   ///< of the address in its allocation; 0 if unknown
+  std::uint64_t size_bytes = 0;     ///< of the allocation; 0 if unknown, as of ordinary memory
+  bool exports_descriptor = false;  ///< whole allocations go to other processes as file descriptors
+  bool exports_legacy_handle = false;  ///< and by legacy handles, which show the whole allocation
+};
+
+/// What this process has at an address, as its GPU driver says, and without one the kernel. Loads
+/// the driver if it was not loaded; makes no context. Of memory in a GPU that this process does not
+/// see the device is the host's.
+/// Codes: driver, wrong_state (forked child).
+[[nodiscard]] VRAMLINK_API Result<MemoryInfo> inspect_memory(const Runtime& runtime,
+                                                             const void* address);
+
 /// Names that have a living publisher, sorted.
 /// Codes: os, permission_denied, resource_exhausted (file descriptors), wrong_state (forked child).
 [[nodiscard]] VRAMLINK_API Result<std::vector<std::string>> list_channels(const Runtime& runtime);

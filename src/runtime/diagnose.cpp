@@ -107,6 +107,35 @@ Result<void> check_reach(const Runtime& runtime, const DeviceId& owner, const De
   return {};
 }
 
+Result<MemoryInfo> inspect_memory(const Runtime& runtime, const void* address) {
+  VRAMLINK_CHECK(os::require_not_forked("inspect memory"));
+  return runtime.state()->process()->backends().inspect(static_cast<const std::byte*>(address));
+}
+
+const char* to_string(MemoryType type) noexcept {
+  switch (type) {
+    case MemoryType::nothing:
+      return "nothing: freed, or never allocated";
+    case MemoryType::host:
+      return "ordinary host memory";
+    case MemoryType::pinned:
+      return "host memory of cudaMallocHost";
+    case MemoryType::registered:
+      return "host memory of cudaHostRegister";
+    case MemoryType::managed:
+      return "managed memory";
+    case MemoryType::device:
+      return "memory of cudaMalloc";
+    case MemoryType::pool:
+      return "memory of cudaMallocAsync";
+    case MemoryType::mapped:
+      return "memory of cuMemCreate that can be exported";
+    case MemoryType::mapped_private:
+      return "memory of cuMemCreate that was made without a way to export it";
+  }
+  return "unknown memory";
+}
+
 DirectoryChoice choose_directory(const RuntimeOptions& options) {
   return os::choose_runtime_directory(options.directory);
 }

@@ -9,6 +9,7 @@
 
 #include "backend/cuda/factory.hpp"
 #include "backend/host/factory.hpp"
+#include "os/readable.hpp"
 
 namespace vramlink::runtime {
 namespace {
@@ -99,6 +100,13 @@ Result<backend::Backend*> BackendRegistry::find_gpu(const DeviceId& device, bool
       .because("this process sees only:" + there)
       .remedy("look at CUDA_VISIBLE_DEVICES, or use one of those")
       .device(device.uuid);
+}
+
+Result<MemoryInfo> BackendRegistry::inspect(const std::byte* address) const {
+  if (gpus().devices.size() > 1) return cuda::inspect_memory(address);
+  MemoryInfo info;
+  info.type = os::is_readable(address, 1) ? MemoryType::host : MemoryType::nothing;
+  return info;
 }
 
 DriverInfo BackendRegistry::driver() const { return gpus().driver; }

@@ -10,6 +10,7 @@
 
 #include <vramlink/device.hpp>
 #include <vramlink/diagnose.hpp>
+#include <vramlink/inspect.hpp>
 #include <vramlink/result.hpp>
 
 #include "backend/backend.hpp"
@@ -34,6 +35,8 @@ class BackendRegistry {
   [[nodiscard]] Result<backend::Backend*> find_legacy(const DeviceId& device) const;
   /// Either: for work that shares no memory. Codes: as find.
   [[nodiscard]] Result<backend::Backend*> find_any(const DeviceId& device) const;
+  /// What is at an address. Loads the driver. Codes: driver.
+  [[nodiscard]] Result<MemoryInfo> inspect(const std::byte* address) const;
   /// The driver of the GPUs, without its release: why there are none, or what it is. Loads it.
   [[nodiscard]] DriverInfo driver() const;
   /// What VRAMLINK_CUDA demands: with "require" it fails as the search for a usable GPU does; with

@@ -56,12 +56,10 @@ struct MemsetNodeParameters {
   X(, cuCtxSynchronize, cuCtxSynchronize, 2000, Status()) \
   X(, cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, Status(api::Context peer, unsigned flags)) \
   X(, cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000, Status(api::Context peer)) \
-  X(, cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, Status(api::MemoryHandle* handle, void* address)) \
   X(, cuMemAllocManaged, cuMemAllocManaged, 6000, Status(api::DevicePointer* address, std::size_t size, unsigned flags)) \
   X(, cuMemAllocHost, cuMemAllocHost_v2, 3020, Status(void** address, std::size_t size)) \
   X(, cuMemHostAlloc, cuMemHostAlloc, 2020, Status(void** address, std::size_t size, unsigned flags)) \
   X(, cuMemFreeHost, cuMemFreeHost, 2000, Status(void* address)) \
-  X(, cuMemHostGetFlags, cuMemHostGetFlags, 2030, Status(unsigned* flags, void* address)) \
   X(, cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020, Status(api::DevicePointer* base, std::size_t* size, api::DevicePointer address)) \
   X(, cuMemcpy, cuMemcpy, 4000, Status(api::DevicePointer target, api::DevicePointer source, std::size_t size)) \
   X(, cuMemcpyHtoD, cuMemcpyHtoD_v2, 3020, Status(api::DevicePointer target, const void* source, std::size_t size)) \

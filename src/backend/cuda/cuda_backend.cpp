@@ -225,6 +225,10 @@ class CudaBackend final : public backend::Backend {
 
 std::string library_name() { return Driver::library_name(); }
 
+Result<MemoryInfo> inspect_memory(const std::byte* address) {
+  return inspect(*VRAMLINK_TRY(Driver::load()), address);
+}
+
 Result<Found> find_devices() {
   Platform platform;
   platform.driver = VRAMLINK_TRY(Driver::load());

@@ -297,6 +297,8 @@ inline constexpr int kDriverVersionMin = 12000;
   X(ipc_get_mem_handle, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, Status(IpcMemoryHandle* handle, DevicePointer address)) \
   X(ipc_open_mem_handle, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, Status(DevicePointer* address, IpcMemoryHandle handle, unsigned flags)) \
   X(ipc_close_mem_handle, cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, Status(DevicePointer address)) \
+  X(mem_retain_allocation_handle, cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, Status(MemoryHandle* handle, void* address)) \
+  X(mem_host_get_flags, cuMemHostGetFlags, cuMemHostGetFlags, 2030, Status(unsigned* flags, void* address)) \
   X(mem_host_register, cuMemHostRegister, cuMemHostRegister_v2, 6050, Status(void* address, std::size_t size, unsigned flags)) \
   X(mem_host_unregister, cuMemHostUnregister, cuMemHostUnregister, 4000, Status(void* address)) \
   X(mem_host_get_device_pointer, cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, Status(DevicePointer* device_address, void* address, unsigned flags)) \

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <vramlink/device.hpp>
+#include <vramlink/inspect.hpp>
 #include <vramlink/result.hpp>
 
 #include "backend/backend.hpp"
@@ -25,6 +26,9 @@ struct Found {
 
 /// What VRAMLINK_CUDA_LIBRARY names, else libcuda.so.1.
 [[nodiscard]] std::string library_name();
+
+/// What is at an address. Loads and starts the driver. Codes: as find_devices.
+[[nodiscard]] Result<MemoryInfo> inspect_memory(const std::byte* address);
 
 /// Loads and starts the driver. Codes: no_driver, no_device, unsupported, driver.
 [[nodiscard]] Result<Found> find_devices();

@@ -31,6 +31,38 @@ bool reaches(const OpenDevice& device, CopySide side, const std::byte* address) 
   return status == Status::success && (flags & mask) == mask;
 }
 
+/// Registered memory is the program's, and has no flags of an allocation.
+bool is_of_driver(const Driver& driver, const std::byte* address) noexcept {
+  unsigned flags = 0;
+  return driver.mem_host_get_flags(&flags, const_cast<std::byte*>(address)) == Status::success;
+}
+
+/// Also fills in how it can be exported.
+MemoryType type_of_device_memory(const Driver& driver, const std::byte* address,
+                                 MemoryInfo& info) noexcept {
+  void* pool = nullptr;
+  unsigned legacy = 0;
+  auto handle_types = api::HandleType::none;
+  std::array attributes{PointerAttribute::mempool_handle, PointerAttribute::is_legacy_ipc_capable,
+                        PointerAttribute::allowed_handle_types};
+  std::array<void*, attributes.size()> values{&pool, &legacy, &handle_types};
+  if (driver.pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                    values.data(), device_pointer(address)) == Status::success) {
+    info.exports_legacy_handle = legacy != 0;
+  }
+  if (pool != nullptr) return MemoryType::pool;  // its own way is the pool's export
+  api::MemoryHandle handle = 0;
+  if (driver.mem_retain_allocation_handle(&handle, const_cast<std::byte*>(address)) !=
+      Status::success) {
+    return MemoryType::device;
+  }
+  driver.report("cuMemRelease", driver.mem_release(handle));
+  const auto types = static_cast<unsigned>(handle_types);
+  info.exports_descriptor =
+      (types & static_cast<unsigned>(api::HandleType::posix_file_descriptor)) != 0;
+  return info.exports_descriptor ? MemoryType::mapped : MemoryType::mapped_private;
+}
+
 }  // namespace
 
 PointerInfo describe(const Driver& driver, const std::byte* address) noexcept {
@@ -62,6 +94,34 @@ PointerInfo describe(const Driver& driver, const std::byte* address) noexcept {
     info.left_bytes = range_bytes - info.offset_bytes;
   }
   return info;
+}
+
+Result<MemoryInfo> inspect(const Driver& driver, const std::byte* address) {
+  const PointerInfo info = describe(driver, address);
+  VRAMLINK_CHECK(driver.check("cuPointerGetAttributes", info.status));
+  MemoryInfo found;
+  found.offset_bytes = info.offset_bytes;
+  found.size_bytes = info.left_bytes == 0 ? 0 : info.offset_bytes + info.left_bytes;
+  if (info.kind != PointerKind::unknown && info.device >= 0) {
+    found.device = id_of(driver, info.device);
+  }
+  switch (info.kind) {
+    case PointerKind::unknown:
+      found.device = DeviceId::host();
+      found.type = os::is_readable(address, 1) ? MemoryType::host : MemoryType::nothing;
+      break;
+    case PointerKind::pinned:
+      found.device = DeviceId::host();
+      found.type = is_of_driver(driver, address) ? MemoryType::pinned : MemoryType::registered;
+      break;
+    case PointerKind::managed:
+      found.type = MemoryType::managed;
+      break;
+    case PointerKind::device:
+      found.type = type_of_device_memory(driver, address, found);
+      break;
+  }
+  return found;
 }
 
 Result<PointerInfo> check_copy_side(const OpenDevice& device, CopySide side,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <vramlink/inspect.hpp>
 #include <vramlink/result.hpp>
 
 #include "backend/cuda/open_device.hpp"
@@ -35,6 +36,10 @@ struct PointerInfo {
 
 /// What the driver does not know is unknown; so is everything if it could not say.
 [[nodiscard]] PointerInfo describe(const Driver& driver, const std::byte* address) noexcept;
+
+/// What is at an address, for people and for who wants to export it. Needs no context.
+/// Codes: driver.
+[[nodiscard]] Result<MemoryInfo> inspect(const Driver& driver, const std::byte* address);
 
 /// Which end of a copy an address is.
 enum class CopySide : std::uint8_t { source, target };
