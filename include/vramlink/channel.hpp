@@ -89,8 +89,8 @@ struct PublisherOptions {
 
 struct ResizeOptions {
   std::uint32_t slot_count = 0;  ///< 2 to 64; 0: as many as before
-  /// How long the change waits for subscribers to be ready for it; one that is stopped, for
-  /// example, is not waited for any longer.
+  /// How long the change waits for subscribers to be ready for it, and before that for room among
+  /// the generations; one that is stopped, for example, is not waited for any longer.
   std::chrono::nanoseconds follow_within{std::chrono::milliseconds(500)};
 };
 
@@ -228,11 +228,15 @@ class VRAMLINK_API Publisher {
   /// subscribers are ready for the new memory, `follow_within` at most, and not beyond the
   /// deadline; then the change takes place. Who was late, because it is stopped for example, comes
   /// after, and under WhenFull::block it loses nothing. Claims and publishes of other threads go on
-  /// meanwhile. If it fails, the channel goes on as it was. Codes: invalid_argument (the format or
-  /// the number of slots), out_of_memory (with the bytes wanted and free), resource_exhausted, os,
-  /// driver, closed, wrong_state (another resize is under way; a forked child), interrupted (only
-  /// the wait: the change has taken place; or that for slots which the publisher is just making by
-  /// itself, which come first), timed_out (they were not in place by the deadline).
+  /// meanwhile. There are 8 generations at most: while subscribers have yet to take or to release
+  /// frames of so many, it waits for the end of one of them, for `follow_within` and until the
+  /// deadline. If it fails, the channel goes on as it was. Codes: invalid_argument (the format or
+  /// the number of slots), out_of_memory (with the bytes wanted and free), resource_exhausted (8
+  /// generations, or too few descriptors), os, driver, closed, wrong_state (another resize is under
+  /// way; a forked child), interrupted (only the wait for subscribers: the change has taken place;
+  /// or that for the end of a generation, or for slots which the publisher is just making by
+  /// itself, which come first: nothing has changed), timed_out (they were not in place by the
+  /// deadline).
   [[nodiscard]] Result<void> resize(const Format& format, Deadline deadline,
                                     const ResizeOptions& options = {});
 

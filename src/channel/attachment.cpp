@@ -113,9 +113,13 @@ void Attachment::reject(const Error& why) {
 
 void Attachment::take_no_more() {
   state_ = State::leaving;
+  // It comes to no other generation any more: a seat there would keep its memory for nothing.
   for (const Seat& seat : seats_) {
-    if (seat.entry) seat.entry->leaving.store(true, std::memory_order_relaxed);
+    if (!seat.entry) continue;
+    seat.entry->leaving.store(true, std::memory_order_relaxed);
+    if (seat.state != Seat::State::joined) seat.ring->remove(*seat.entry);
   }
+  std::erase_if(seats_, [](const Seat& seat) { return seat.state != Seat::State::joined; });
   if (const auto publisher = publisher_.lock()) publisher->members_changed();
 }
 
@@ -221,13 +225,13 @@ Result<void> Attachment::offer(Seat& seat) {
 
 Result<void> Attachment::on_mapped(const link::Message& message) {
   const wire::Mapped mapped = VRAMLINK_TRY(message.decode<wire::Mapped>());
+  if (state_ == State::leaving) return {};  // it was on its way when it took its leave
   const auto seat = std::find_if(seats_.begin(), seats_.end(), [](const Seat& candidate) {
     return candidate.state == Seat::State::offered;
   });
   if (seat == seats_.end() || mapped.generation != seat->generation()) {
     return unexpected(kAttachSubscriber, message.type);
   }
-  if (state_ == State::leaving) return {};  // it was on its way when it took its leave
   // The peer could have resized it until now; from here on nobody can.
   VRAMLINK_CHECK(seat->segment.add_seals(os::kFullSeals));
   VRAMLINK_CHECK(seat->segment.verify_seals(os::kFullSeals));
@@ -341,25 +345,34 @@ void Attachment::follow(const std::shared_ptr<SlotRing>& ring) {
   go_on();
 }
 
-void Attachment::go_on() {
-  if (state_ != State::attached) return;
+void Attachment::leave_out_replaced() {
+  const std::size_t count = seats_.size();
+  // Also behind one that it has been offered and does not answer for, because it is stopped for
+  // example: each seat keeps a generation.
   for (auto seat = seats_.begin(); seat != seats_.end();) {
-    if (seat->state == Seat::State::joined) {
+    const bool is_over = seat->state == Seat::State::expected && seat->ring->is_replaced() &&
+                         std::next(seat) != seats_.end();
+    if (!is_over || (asked_depth_ != 0 && !seat->ring->is_empty())) {
       ++seat;
       continue;
     }
-    if (seat->state != Seat::State::expected) return;  // one after the other
-    const bool is_last = std::next(seat) == seats_.end();
-    // Replaced already, and nothing in it that this subscriber wants.
-    if (!is_last && seat->ring->ended() && (asked_depth_ == 0 || seat->ring->is_empty())) {
-      seat->ring->remove(*seat->entry);
-      seat = seats_.erase(seat);
-      continue;
-    }
-    const Result<void> offered = offer(*seat);
-    if (!offered && !offered.failed_with(Code::peer_gone)) reject(offered.error());
-    return;
+    seat->ring->remove(*seat->entry);
+    seat = seats_.erase(seat);
   }
+  if (seats_.size() == count) return;
+  if (const auto publisher = publisher_.lock()) publisher->members_changed();
+}
+
+void Attachment::go_on() {
+  if (state_ != State::attached) return;
+  leave_out_replaced();
+  const auto seat = std::find_if(seats_.begin(), seats_.end(), [](const Seat& candidate) {
+    return candidate.state != Seat::State::joined;
+  });
+  // One after the other.
+  if (seat == seats_.end() || seat->state != Seat::State::expected) return;
+  const Result<void> offered = offer(*seat);
+  if (!offered && !offered.failed_with(Code::peer_gone)) reject(offered.error());
 }
 
 Result<void> Attachment::on_detached(const link::Message& message) {

@@ -50,6 +50,9 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
 
   /// A member gets an entry in the ring that is to be next, and comes to it by and by.
   void follow(const std::shared_ptr<SlotRing>& ring);
+  /// Offers the next generation once the one before is joined, and leaves out those that were
+  /// replaced before it came to them.
+  void go_on();
   /// Ends the session of a member that broke the protocol.
   void revoke(const Member& offender);
   /// Disconnects a member that has held a frame for longer than its lease, unless it has just let
@@ -101,8 +104,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   /// Its frames stay its own; the queue does not wait for it any more.
   void take_no_more();
   void expect_in(const std::shared_ptr<SlotRing>& ring);
-  /// Offers the next generation, once the one before is joined.
-  void go_on();
+  /// Gives up the seats of replaced generations in which nothing is wanted.
+  void leave_out_replaced();
   void revoke_all();
   /// In all its segments, and by a message. What is to be said of its holds comes first.
   void tell_revoked(wire::RevokeReason reason);

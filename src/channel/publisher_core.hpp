@@ -179,6 +179,9 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   // The steps of resize().
   /// Codes: wrong_state, interrupted, timed_out.
   [[nodiscard]] Result<void> take_turn(Deadline deadline);
+  /// Until there are not too many generations for one more. Codes: resource_exhausted, closed,
+  /// driver, interrupted.
+  [[nodiscard]] Result<void> wait_for_room(Deadline deadline);
   void free_turn() noexcept;
   [[nodiscard]] Result<void> resize_once(const Format& format, Deadline deadline,
                                          const ResizeOptions& options);
@@ -193,6 +196,8 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   void announce(const std::shared_ptr<SlotRing>& next);
   /// On the reactor.
   void let_follow(const std::shared_ptr<SlotRing>& next);
+  /// On the reactor: each hears of the generation that is next for it.
+  static void let_go_on(const std::vector<std::shared_ptr<Attachment>>& all) noexcept;
   /// Codes: interrupted; a deadline that passes is none.
   [[nodiscard]] Result<void> wait_for_members(const SlotRing& next, Deadline deadline);
   /// Codes: full (with `only_unclaimed`: a slot is claimed), closed, driver.

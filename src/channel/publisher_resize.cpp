@@ -1,4 +1,5 @@
 // PublisherCore: generations, one after the other. Section 11 of the protocol.
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -9,8 +10,19 @@
 #include "channel/publisher_core.hpp"
 #include "os/fork_guard.hpp"
 #include "os/futex.hpp"
+#include "runtime/call.hpp"
 
 namespace vramlink::inline v0::channel {
+namespace {
+
+/// Of one publisher at a time that resizes, with the one that is published in: what slow queues
+/// have yet to take and readers hold. Each has the memory of all its slots, and a reader that never
+/// lets go must not come to have all memory.
+constexpr std::size_t kResizedGenerationsMax = 8;
+/// Between two looks whether one has ended: a claimed frame that is dropped rings nothing then.
+constexpr std::chrono::milliseconds kRoomNap{10};
+
+}  // namespace
 
 std::vector<std::shared_ptr<SlotRing>> PublisherCore::rings() const {
   std::vector<std::shared_ptr<SlotRing>> rings;
@@ -100,6 +112,7 @@ Result<void> PublisherCore::resize_once(const Format& format, Deadline deadline,
                                         const ResizeOptions& options) {
   const std::shared_ptr<SlotRing> before = ring();
   if (before->ended()) return end_error("resize channel");
+  VRAMLINK_CHECK(wait_for_room(std::min(deadline, Deadline::after(options.follow_within))));
   const std::shared_ptr<SlotRing> next =
       VRAMLINK_TRY(build_after(*before, format, options.slot_count));
   VRAMLINK_STEP("resize.built");
@@ -110,6 +123,30 @@ Result<void> PublisherCore::resize_once(const Format& format, Deadline deadline,
   VRAMLINK_CHECK(put_in_place(next, counters_.resizes));
   VRAMLINK_STEP("resize.in_place");
   return waited;
+}
+
+Result<void> PublisherCore::wait_for_room(Deadline deadline) {
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
+  while (true) {
+    const std::uint32_t bell = local_bell_.load(std::memory_order_seq_cst);
+    const std::size_t in_use = rings().size();
+    if (in_use < kResizedGenerationsMax) return {};
+    if (ring()->ended()) return end_error("resize channel");
+    if (interrupts_.load(std::memory_order_acquire) != interrupts) {
+      return Error(Code::interrupted, "resize channel");
+    }
+    if (deadline.has_passed()) {
+      return Error(Code::resource_exhausted, "resize channel")
+          .about(name_)
+          .because("frames of as many generations as there may be at a time are held or queued")
+          .remedy(
+              "let subscribers take and release their frames, or end those that do not; or "
+              "resize with a longer follow_within")
+          .numbers(in_use, kResizedGenerationsMax);
+    }
+    const Deadline look = std::min(deadline, Deadline::after(kRoomNap));
+    static_cast<void>(os::futex_wait(local_bell_, bell, look));
+  }
 }
 
 void PublisherCore::announce(const std::shared_ptr<SlotRing>& next) {
@@ -126,6 +163,13 @@ void PublisherCore::announce(const std::shared_ptr<SlotRing>& next) {
 void PublisherCore::let_follow(const std::shared_ptr<SlotRing>& next) {
   next_ring_ = next;
   for (const std::shared_ptr<Attachment>& attachment : attachments()) attachment->follow(next);
+}
+
+void PublisherCore::let_go_on(const std::vector<std::shared_ptr<Attachment>>& all) noexcept {
+  // Each has its entries: who cannot be told for want of memory is late, and is told next time.
+  for (const std::shared_ptr<Attachment>& attachment : all) {
+    runtime::call([&] { attachment->go_on(); });
+  }
 }
 
 Result<void> PublisherCore::wait_for_members(const SlotRing& next, Deadline deadline) {
@@ -161,7 +205,10 @@ Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next,
   wake_claimers();
   process_->reactor().post([weak = weak_from_this(), next] {
     const std::shared_ptr<PublisherCore> self = weak.lock();
-    if (self && self->next_ring_ == next) self->next_ring_.reset();
+    if (!self) return;
+    if (self->next_ring_ == next) self->next_ring_.reset();
+    // Who is late passes over what was replaced before it came there.
+    let_go_on(self->attachments());
   });
   if (!replaced) return end_error("resize channel");
   return {};

@@ -354,6 +354,11 @@ bool SlotRing::ended() const {
   return state_ != wire::ChannelState::open;
 }
 
+bool SlotRing::is_replaced() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == wire::ChannelState::replaced;
+}
+
 void SlotRing::add_claim_waiter() noexcept {
   const std::lock_guard lock(mutex_);
   // Pairs with the load in a subscriber's release() and take() (both seq_cst).

@@ -148,6 +148,8 @@ class SlotRing {
                               bool only_unclaimed = false);
   [[nodiscard]] std::uint64_t last_sequence() const;
   [[nodiscard]] bool ended() const;
+  /// The next ring has taken this one's place.
+  [[nodiscard]] bool is_replaced() const;
 
   /// Counts one more thread asleep in claim; subscribers ring free_bell while it is not 0.
   void add_claim_waiter() noexcept;

@@ -308,6 +308,46 @@ TEST_F(ResizeStopTest, AStoppedSubscriberLosesUnderDropWhatItsPolicyLoses) {
   EXPECT_EQ(stopped.wait(), 0);
 }
 
+TEST_F(ResizeStopTest, AStoppedSubscriberKeepsTwoGenerationsAndNoMore) {
+  ChildProcess stopped([this](const ChildLink& link) {
+    const Runtime runtime = open_runtime();
+    Subscriber latest = open_subscriber(runtime);
+    const Frame held = latest.receive(soon()).value();
+    link.ready();
+    static_cast<void>(link.wait_go());
+    Result<Frame> newest = latest.receive(soon());
+    while (newest && newest->sequence() < 2) newest = latest.receive(soon());
+    EXPECT_TRUE(newest && newest->generation() == 21 && test::holds_frame(newest->bytes(), 2));
+    EXPECT_TRUE(test::holds_frame(held.bytes(), 1));
+    EXPECT_EQ(latest.statistics().connects, 1U);
+    return 0;
+  });
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime);
+  ASSERT_TRUE(publisher.wait_for_subscribers(1, soon()));
+  ASSERT_TRUE(publish_number(publisher, 1));
+  stopped.wait_ready();
+  stopped.stop();
+  for (std::uint64_t part = 1; part <= 20; ++part) {
+    ASSERT_TRUE(publisher.resize(Format::bytes(500 * part).value(), Deadline::passed()));
+  }
+  // The one that it reads, the one that it was offered, and the present one.
+  const auto generations = [] {
+    std::int64_t count = 0;
+    for (const auto& [what, number] : test::current_holdings()) {
+      const bool is_one = what.find("memfd:vramlink-broadcast") != std::string::npos;
+      if (is_one && what.rfind("fd ", 0) == 0) count += number;
+    }
+    return count;
+  };
+  for (int i = 0; i < 2000 && generations() > 3; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(generations(), 3);
+  ASSERT_TRUE(publish_number(publisher, 2));
+  stopped.resume();
+  stopped.go();
+  EXPECT_EQ(stopped.wait(), 0);
+}
+
 TEST_F(ResizeStopTest, AStoppedSubscriberThatIsKilledHoldsNobodyUp) {
   ChildProcess stopped([this](const ChildLink& link) {
     const Runtime runtime = open_runtime();

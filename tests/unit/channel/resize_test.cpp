@@ -369,6 +369,47 @@ TEST_F(ResizeTest, WhoIsLateAndGoesKeepsNobodyWaiting) {
   EXPECT_EQ(publisher.statistics().subscribers_died, 0U);
 }
 
+TEST_F(ResizeTest, WhoLetsGoOfNothingCannotTakeAllMemory) {
+  Publisher publisher = open_publisher();
+  Subscriber subscriber = open_subscriber();
+  std::vector<Frame> held;
+  for (std::uint64_t number = 1; number <= 8; ++number) {
+    publish_now(publisher, number);
+    held.push_back(subscriber.receive(soon()).value());
+    if (number == 8) break;
+    ASSERT_TRUE(resize(publisher, 100));
+  }
+  const int before = payloads();
+  const auto refuse = [&](Deadline deadline, milliseconds follow_within) {
+    const Result<void> refused =
+        publisher.resize(bytes(200), deadline, {.follow_within = follow_within});
+    ASSERT_TRUE(refused.failed_with(Code::resource_exhausted));
+    EXPECT_EQ(refused.error().facts()->numbers[0], 8U);
+    EXPECT_EQ(refused.error().facts()->numbers[1], 8U);
+    EXPECT_FALSE(refused.error().facts()->remedy.empty());
+  };
+  refuse(Deadline::passed(), milliseconds(500));
+  refuse(kForever, milliseconds(1));
+  EXPECT_EQ(payloads(), before);
+  EXPECT_EQ(publisher.format(), bytes(100));
+  auto interrupted = std::async(std::launch::async, [&] {
+    return publisher.resize(bytes(200), kForever, {.follow_within = std::chrono::hours(1)});
+  });
+  while (interrupted.wait_for(milliseconds(1)) != std::future_status::ready) publisher.interrupt();
+  EXPECT_TRUE(interrupted.get().failed_with(Code::interrupted));
+  // Who is slow is waited for.
+  auto resized = std::async(std::launch::async, [&] { return resize(publisher, 200); });
+  EXPECT_EQ(resized.wait_for(milliseconds(20)), std::future_status::timeout);
+  held.erase(held.begin());
+  EXPECT_TRUE(resized.get());
+  EXPECT_EQ(publisher.format(), bytes(200));
+  publish_now(publisher, 9);
+  expect_frame(subscriber, 9, 9, 200);
+  for (std::uint64_t number = 2; number <= 8; ++number) {
+    EXPECT_TRUE(test::holds_frame(held[number - 2].bytes(), number));
+  }
+}
+
 TEST_F(ResizeTest, InterruptEndsTheWaitAndNotTheResize) {
   Publisher publisher = open_publisher();
   Subscriber subscriber = open_subscriber();
