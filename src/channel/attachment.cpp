@@ -13,6 +13,7 @@
 #include "channel/attach_error.hpp"
 #include "channel/handshake.hpp"
 #include "link/peer.hpp"
+#include "runtime/call.hpp"
 
 namespace vramlink::inline v0::channel {
 namespace {
@@ -70,7 +71,9 @@ void Attachment::refuse(const os::Socket& socket, const Error& why) {
 }
 
 void Attachment::on_message(link::Message message) {
-  const Result<void> handled = handle(std::move(message));
+  // Without memory it is as if it had hung up: a message that is lost would be waited for.
+  Result<void> handled = Error(Code::out_of_memory, kAttachSubscriber);
+  runtime::call([&] { handled = handle(std::move(message)); });
   // Gone while we answered it: its farewell, if it said one, and the hang-up follow.
   if (handled || handled.failed_with(Code::peer_gone)) return;
   reject(handled.error());
@@ -328,7 +331,7 @@ Result<void> Attachment::add_member(Seat& seat) {
 }
 
 void Attachment::expect_in(const std::shared_ptr<SlotRing>& ring) {
-  Seat& seat = seats_.emplace_back();
+  Seat seat;
   seat.ring = ring;
   seat.entry = new_member(*ring->generation());
   seat.entry->expected = true;
@@ -336,13 +339,21 @@ void Attachment::expect_in(const std::shared_ptr<SlotRing>& ring) {
   seat.entry->words = &wire::private_at(words->bytes.data());
   seat.entry->pages.view = {words, words->bytes.data(), words->bytes.size()};
   seat.entry->welcomed.store(true, std::memory_order_relaxed);
-  ring->expect(seat.entry);
+  seats_.push_back(std::move(seat));
+  try {
+    ring->expect(seats_.back().entry);
+  } catch (...) {  // a seat without an entry would be offered, and could not be joined
+    seats_.pop_back();
+    throw;
+  }
 }
 
 void Attachment::follow(const std::shared_ptr<SlotRing>& ring) {
-  if (state_ != State::attached) return;
-  expect_in(ring);
-  go_on();
+  if (state_ == State::attached) expect_in(ring);
+}
+
+void Attachment::unfollow(const SlotRing& ring) noexcept {
+  std::erase_if(seats_, [&](const Seat& seat) { return seat.ring.get() == &ring; });
 }
 
 void Attachment::leave_out_replaced() {

@@ -48,8 +48,11 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   /// Tells a peer why it is not let in, then hangs up.
   static void refuse(const os::Socket& socket, const Error& why);
 
-  /// A member gets an entry in the ring that is to be next, and comes to it by and by.
+  /// A member gets an entry in the ring that is to be next. It hears of it with go_on(). If there
+  /// is no memory for the entry, it is as if nothing had been asked.
   void follow(const std::shared_ptr<SlotRing>& ring);
+  /// That ring is not to be next after all; nobody was told of it, and nobody else has it.
+  void unfollow(const SlotRing& ring) noexcept;
   /// Offers the next generation once the one before is joined, and leaves out those that were
   /// replaced before it came to them.
   void go_on();

@@ -143,6 +143,8 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
     std::atomic<std::uint64_t> growths{0};
     std::atomic<std::uint64_t> legacy_imports{0};
   };
+  /// The turn of a renewal, on its way from thread to thread.
+  class RenewalTurn;
   /// A generation that the publisher makes by itself, in the background:
   ///   begin_renewal --built on the janitor--> announced --its members have come, or 500 ms-->
   ///   ready --no slot is claimed, or (there are too few) 500 ms--> in place
@@ -192,9 +194,13 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   [[nodiscard]] FullPolicy policy() const noexcept {
     return {options_.when_full, options_.lease, options_.slot_count_max};
   }
-  /// Lets all members follow; on return each of them has an entry in `next`.
-  void announce(const std::shared_ptr<SlotRing>& next);
-  /// On the reactor.
+  /// Room for one more in replaced_: for who has the turn, so that the change itself allocates
+  /// nothing.
+  void reserve_place();
+  /// Lets all members follow; on return each of them has an entry in `next`. Codes: out_of_memory,
+  /// and then none of them has heard of it.
+  [[nodiscard]] Result<void> announce(const std::shared_ptr<SlotRing>& next);
+  /// On the reactor. Throws what allocating throws, and then none of them has heard of it.
   void let_follow(const std::shared_ptr<SlotRing>& next);
   /// On the reactor: each hears of the generation that is next for it.
   static void let_go_on(const std::vector<std::shared_ptr<Attachment>>& all) noexcept;
@@ -226,9 +232,11 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   void take_care();
   // The steps of a renewal, on the reactor but for the last.
   void begin_renewal();
-  void announce_renewal(const Result<std::shared_ptr<SlotRing>>& built);
+  void announce_renewal(RenewalTurn& turn, const Result<std::shared_ptr<SlotRing>>& built);
   void settle_renewal();
-  void give_up_renewal(const Error& why);
+  /// Any thread: there will be none now, and `before` goes on.
+  void give_up_renewal(SlotRing& before, const Error& why) noexcept;
+  void forget_renewal_if_over() noexcept;
   /// Any thread. `at_once`: also while slots are claimed.
   void finish_renewal(bool at_once);
   void limit_silent();
@@ -246,6 +254,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   std::shared_ptr<SlotRing> ring_;
   std::vector<std::weak_ptr<SlotRing>> replaced_;
   std::atomic<Turn> turn_{Turn::free};
+  std::atomic<bool> renewal_over_{false};   ///< renewal_ is in place, or was given up
   std::atomic<bool> renewal_ready_{false};  ///< a claim that finds it puts it in place
   std::mutex renewal_mutex_;                ///< above those of the rings
   std::shared_ptr<SlotRing> ready_;         ///< under it

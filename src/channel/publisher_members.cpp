@@ -13,6 +13,7 @@
 #include "link/peer.hpp"
 #include "os/fork_guard.hpp"
 #include "os/futex.hpp"
+#include "runtime/call.hpp"
 
 namespace vramlink::inline v0::channel {
 namespace {
@@ -205,21 +206,24 @@ void PublisherCore::for_each_attachment(std::function<void(Attachment&)> action)
 
 void PublisherCore::take_care() {
   if (caring_.exchange(true, std::memory_order_acq_rel)) return;
-  process_->reactor().post([weak = weak_from_this()] {
-    const std::shared_ptr<PublisherCore> self = weak.lock();
-    if (!self) return;
-    // What is found after this comes with another task.
-    self->caring_.store(false, std::memory_order_seq_cst);
-    for (const std::shared_ptr<SlotRing>& ring : self->rings()) {
-      for (const std::shared_ptr<Member>& offender : ring->take_offenders()) {
-        for (const auto& attachment : self->attachments()) attachment->revoke(*offender);
+  const bool posted = runtime::call([&] {
+    process_->reactor().post([weak = weak_from_this()] {
+      const std::shared_ptr<PublisherCore> self = weak.lock();
+      if (!self) return;
+      // What is found after this comes with another task.
+      self->caring_.store(false, std::memory_order_seq_cst);
+      for (const std::shared_ptr<SlotRing>& ring : self->rings()) {
+        for (const std::shared_ptr<Member>& offender : ring->take_offenders()) {
+          for (const auto& attachment : self->attachments()) attachment->revoke(*offender);
+        }
+        for (const std::shared_ptr<Member>& holder : ring->take_overdue()) {
+          for (const auto& attachment : self->attachments()) attachment->evict(*holder);
+        }
       }
-      for (const std::shared_ptr<Member>& holder : ring->take_overdue()) {
-        for (const auto& attachment : self->attachments()) attachment->evict(*holder);
-      }
-    }
-    self->begin_renewal();
+      self->begin_renewal();
+    });
   });
+  if (!posted) caring_.store(false, std::memory_order_seq_cst);
 }
 
 Result<void> PublisherCore::wait_for_subscribers(std::uint32_t count, Deadline deadline) {

@@ -1,7 +1,7 @@
 // PublisherCore: generations, one after the other. Section 11 of the protocol.
 #include <algorithm>
 #include <chrono>
-#include <future>
+#include <functional>
 #include <utility>
 
 #include "base/steps.hpp"
@@ -21,6 +21,28 @@ namespace {
 constexpr std::size_t kResizedGenerationsMax = 8;
 /// Between two looks whether one has ended: a claimed frame that is dropped rings nothing then.
 constexpr std::chrono::milliseconds kRoomNap{10};
+
+/// Tells the thread that waits for a task whether it was done. Whoever has it last tells: also when
+/// the task is dropped, or ends for want of memory.
+class Telling {
+ public:
+  enum Word : std::uint32_t { waiting, done, dropped };
+  explicit Telling(std::shared_ptr<std::atomic<std::uint32_t>> word) noexcept
+      : word_(std::move(word)) {}
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+  ~Telling() { tell(dropped); }
+  /// The first word counts.
+  void tell(Word word) noexcept {
+    std::uint32_t found = waiting;
+    if (word_->compare_exchange_strong(found, word, std::memory_order_acq_rel)) {
+      os::futex_wake(*word_, INT32_MAX);
+    }
+  }
+
+ private:
+  const std::shared_ptr<std::atomic<std::uint32_t>> word_;
+};
 
 }  // namespace
 
@@ -116,7 +138,8 @@ Result<void> PublisherCore::resize_once(const Format& format, Deadline deadline,
   const std::shared_ptr<SlotRing> next =
       VRAMLINK_TRY(build_after(*before, format, options.slot_count));
   VRAMLINK_STEP("resize.built");
-  announce(next);
+  reserve_place();
+  VRAMLINK_CHECK(announce(next));
   VRAMLINK_STEP("resize.announced");
   const Result<void> waited =
       wait_for_members(*next, std::min(deadline, Deadline::after(options.follow_within)));
@@ -149,20 +172,39 @@ Result<void> PublisherCore::wait_for_room(Deadline deadline) {
   }
 }
 
-void PublisherCore::announce(const std::shared_ptr<SlotRing>& next) {
-  // Dropped unrun if the reactor ends: the promise is broken then, and nobody waits for it.
-  const auto done = std::make_shared<std::promise<void>>();
-  std::future<void> announced = done->get_future();
-  process_->reactor().post([self = shared_from_this(), next, done] {
-    self->let_follow(next);
-    done->set_value();
-  });
-  announced.wait();
+void PublisherCore::reserve_place() {
+  const std::lock_guard lock(ring_mutex_);
+  std::erase_if(replaced_, [](const auto& ring) { return ring.expired(); });
+  replaced_.reserve(replaced_.size() + 1);
+}
+
+Result<void> PublisherCore::announce(const std::shared_ptr<SlotRing>& next) {
+  const auto word = std::make_shared<std::atomic<std::uint32_t>>(Telling::waiting);
+  process_->reactor().post(
+      [self = shared_from_this(), next, telling = std::make_shared<Telling>(word)] {
+        self->let_follow(next);
+        telling->tell(Telling::done);
+      });
+  while (word->load(std::memory_order_acquire) == Telling::waiting) {  // pairs with tell()
+    static_cast<void>(os::futex_wait(*word, Telling::waiting, kForever));
+  }
+  if (word->load(std::memory_order_acquire) == Telling::done) return {};
+  return Error(Code::out_of_memory, "resize channel")
+      .about(name_)
+      .because("there was no memory to tell subscribers of the new slots")
+      .remedy("free memory of this process, and resize again");
 }
 
 void PublisherCore::let_follow(const std::shared_ptr<SlotRing>& next) {
+  const std::vector<std::shared_ptr<Attachment>> all = attachments();
+  try {
+    for (const std::shared_ptr<Attachment>& attachment : all) attachment->follow(next);
+  } catch (...) {
+    for (const std::shared_ptr<Attachment>& attachment : all) attachment->unfollow(*next);
+    throw;
+  }
   next_ring_ = next;
-  for (const std::shared_ptr<Attachment>& attachment : attachments()) attachment->follow(next);
+  let_go_on(all);
 }
 
 void PublisherCore::let_go_on(const std::vector<std::shared_ptr<Attachment>>& all) noexcept {
@@ -187,28 +229,26 @@ Result<void> PublisherCore::wait_for_members(const SlotRing& next, Deadline dead
 Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next,
                                          std::atomic<std::uint64_t>& counter, bool only_unclaimed) {
   const std::shared_ptr<SlotRing> before = ring();
-  {
-    const std::lock_guard lock(ring_mutex_);
-    std::erase_if(replaced_, [](const auto& ring) { return ring.expired(); });
-    replaced_.reserve(replaced_.size() + 1);  // not in the midst of it
-  }
   WakeList wakes;
   const auto replace = [&] {
     const std::lock_guard lock(ring_mutex_);
-    replaced_.push_back(before);
-    add(counter);  // who finds the new one finds it counted
+    replaced_.push_back(before);  // reserve_place() made room
+    add(counter);                 // who finds the new one finds it counted
     ring_ = next;
   };
-  const bool replaced = before->give_way(*next, wakes, replace, only_unclaimed);
+  const bool replaced = before->give_way(*next, wakes, std::ref(replace), only_unclaimed);
   if (!replaced && only_unclaimed && !before->ended()) return Error(Code::full, "resize channel");
   wakes.wake();
   wake_claimers();
-  process_->reactor().post([weak = weak_from_this(), next] {
-    const std::shared_ptr<PublisherCore> self = weak.lock();
-    if (!self) return;
-    if (self->next_ring_ == next) self->next_ring_.reset();
-    // Who is late passes over what was replaced before it came there.
-    let_go_on(self->attachments());
+  // It is in place whether or not there is memory for this.
+  runtime::call([&] {
+    process_->reactor().post([weak = weak_from_this(), next] {
+      const std::shared_ptr<PublisherCore> self = weak.lock();
+      if (!self) return;
+      if (self->next_ring_ == next) self->next_ring_.reset();
+      // Who is late passes over what was replaced before it came there.
+      let_go_on(self->attachments());
+    });
   });
   if (!replaced) return end_error("resize channel");
   return {};
