@@ -38,6 +38,15 @@ Result<void> check(const SubscriberOptions& options) {
   return {};
 }
 
+/// What one session has counted. Under the Subscriber's mutex.
+void add_counters(const SubscriberSession& session, SubscriberStatistics& sum) noexcept {
+  sum.received += session.received();
+  sum.received_bytes += session.received() * session.facts().format.payload_bytes;
+  sum.skipped += session.skipped();
+  sum.lost += session.lost();
+  if (session.stream_work()) sum.aborted += session.stream_work()->aborted_count();
+}
+
 }  // namespace
 
 SubscriberCore::SubscriberCore(std::shared_ptr<runtime::ProcessState> process,
@@ -171,7 +180,7 @@ void SubscriberCore::settle_locked(Sessions& dropped) {
 }
 
 void SubscriberCore::move_on_locked(Sessions& dropped) {
-  fold_counters_locked();
+  add_counters(*current_, totals_);
   ++totals_.resizes;
   std::shared_ptr<SubscriberSession> next = std::move(next_.front());
   next_.pop_front();
@@ -243,20 +252,12 @@ void SubscriberCore::fill(Frame& frame, const Taken& taken) {
   }
 }
 
-void SubscriberCore::fold_counters_locked() noexcept {
-  totals_.received += current_->received();
-  totals_.received_bytes += current_->received() * current_->facts().format.payload_bytes;
-  totals_.skipped += current_->skipped();
-  totals_.lost += current_->lost();
-  if (current_->stream_work()) totals_.aborted += current_->stream_work()->aborted_count();
-}
-
 Error SubscriberCore::report_end_locked(SubscriberSession::End end, Sessions& dropped) {
   if (!end_reported_ && end.code == Code::peer_gone) ++totals_.peer_deaths;
   if (!end_reported_ && end.code == Code::revoked) ++totals_.revocations;
   end_reported_ = true;
   if (options_.reconnect) {
-    fold_counters_locked();
+    add_counters(*current_, totals_);
     // The segment can tell of the end before the connection does.
     attacher_->part_with(current_);
     current_->ring_own_bell();  // a thread may sleep on it: it has to move to the next one's
@@ -574,13 +575,7 @@ SubscriberStatistics SubscriberCore::statistics() const {
   if (os::in_forked_child()) return {};
   const std::lock_guard lock(mutex_);
   SubscriberStatistics statistics = totals_;
-  if (current_) {
-    statistics.received += current_->received();
-    statistics.received_bytes += current_->received() * current_->facts().format.payload_bytes;
-    statistics.skipped += current_->skipped();
-    statistics.lost += current_->lost();
-    if (current_->stream_work()) statistics.aborted += current_->stream_work()->aborted_count();
-  }
+  if (current_) add_counters(*current_, statistics);
   statistics.age_p50_ns = ages_.percentile(0.50);
   statistics.age_p99_ns = ages_.percentile(0.99);
   return statistics;

@@ -98,7 +98,6 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   [[nodiscard]] Error nobody_locked();
   void fill(Frame& frame, const Taken& taken);
   void sleep(Deadline deadline, std::uint32_t interrupts, const std::atomic<bool>* stop);
-  void fold_counters_locked() noexcept;
   void count_path_locked(const SubscriberSession& session) noexcept {
     if (session.path() == MemoryPath::legacy_handle) ++totals_.legacy_imports;
   }
