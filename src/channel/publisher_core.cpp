@@ -101,7 +101,8 @@ PublisherCore::PublisherCore(std::shared_ptr<runtime::ProcessState> process, std
       options_(options),
       start_ns_(monotonic_ns()),
       parking_(ring->generation()->parking),
-      ring_(std::move(ring)) {}
+      ring_(std::move(ring)),
+      format_(ring_->generation()->shape.format) {}
 
 Result<std::shared_ptr<PublisherCore>> PublisherCore::open(const Runtime& runtime,
                                                            std::string_view name,
@@ -157,6 +158,12 @@ Result<void> PublisherCore::start(std::unique_ptr<link::Endpoint> endpoint) {
 }
 
 PublisherCore::~PublisherCore() { shut_down(); }
+
+Format PublisherCore::format() const noexcept {
+  if (os::in_forked_child()) return format_.get();  // the lock may be one that the parent held
+  const std::lock_guard lock(ring_mutex_);
+  return format_.get();
+}
 
 void limit_claim_sleeps(bool limited) noexcept {
   claim_sleeps_limited.store(limited, std::memory_order_relaxed);

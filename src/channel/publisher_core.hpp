@@ -17,6 +17,7 @@
 #include <vramlink/channel.hpp>
 #include <vramlink/result.hpp>
 
+#include "channel/inert.hpp"
 #include "channel/slot_ring.hpp"
 #include "link/endpoint.hpp"
 #include "os/futex.hpp"
@@ -65,7 +66,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   void interrupt() noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] Format format() const noexcept { return ring()->generation()->shape.format; }
+  [[nodiscard]] Format format() const noexcept;
   [[nodiscard]] PublisherStatistics statistics() const;
 
   // For Attachment, on the reactor's thread.
@@ -252,6 +253,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   const std::shared_ptr<Parking> parking_;
   mutable std::mutex ring_mutex_;  ///< below the rings' own; held for the pointers alone
   std::shared_ptr<SlotRing> ring_;
+  ForkValue<Format> format_;  ///< of ring_; changed with it
   std::vector<std::weak_ptr<SlotRing>> replaced_;
   std::atomic<Turn> turn_{Turn::free};
   std::atomic<bool> renewal_over_{false};   ///< renewal_ is in place, or was given up

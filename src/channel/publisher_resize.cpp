@@ -235,6 +235,7 @@ Result<void> PublisherCore::put_in_place(const std::shared_ptr<SlotRing>& next,
     replaced_.push_back(before);  // reserve_place() made room
     add(counter);                 // who finds the new one finds it counted
     ring_ = next;
+    format_.set(next->generation()->shape.format);
   };
   const bool replaced = before->give_way(*next, wakes, std::ref(replace), only_unclaimed);
   if (!replaced && only_unclaimed && !before->ended()) return Error(Code::full, "resize channel");

@@ -139,8 +139,8 @@ void SubscriberCore::queue_locked(std::shared_ptr<SubscriberSession> session, Se
   ++totals_.connects;
   count_path_locked(*session);
   last_age_publish_ns_ = 0;  // another publisher, perhaps in another time namespace
-  format_ = session->facts().format;
-  device_ = session->device();
+  format_.set(session->facts().format);
+  device_.set(session->device());
   granted_depth_ = session->granted().depth;
   if (!current_) {
     current_ = std::move(session);
@@ -189,7 +189,7 @@ void SubscriberCore::move_on_locked(Sessions& dropped) {
   VRAMLINK_STEP("follow.moving");
   dropped.push_back(std::exchange(current_, std::move(next)));
   dropped.back()->ring_own_bell();  // a thread may sleep on it: it has to move to the next one's
-  format_ = current_->facts().format;
+  format_.set(current_->facts().format);
   granted_depth_ = current_->granted().depth;
 }
 
@@ -552,16 +552,16 @@ Result<int> SubscriberCore::readiness_fd() {
 }
 
 Format SubscriberCore::format() const {
-  if (os::in_forked_child()) return format_;  // the lock may be one that the parent held
+  if (os::in_forked_child()) return format_.get();  // the lock may be one that the parent held
   const std::lock_guard lock(mutex_);
   const SubscriberSession* const newest = newest_locked();
-  return newest ? newest->facts().format : format_;
+  return newest ? newest->facts().format : format_.get();
 }
 
 DeviceId SubscriberCore::device() const {
-  if (os::in_forked_child()) return device_;  // as format()
+  if (os::in_forked_child()) return device_.get();  // as format()
   const std::lock_guard lock(mutex_);
-  return device_;
+  return device_.get();
 }
 
 std::uint32_t SubscriberCore::granted_queue_depth() const noexcept {

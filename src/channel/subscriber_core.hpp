@@ -16,6 +16,7 @@
 #include "channel/age_histogram.hpp"
 #include "channel/attacher.hpp"
 #include "channel/backoff.hpp"
+#include "channel/inert.hpp"
 #include "channel/readiness.hpp"
 #include "channel/subscriber_session.hpp"
 #include "runtime/process_state.hpp"
@@ -115,8 +116,8 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   bool end_reported_ = false;
   bool shut_down_ = false;
   // Of the session that was moved on to last: for a forked child, and when there is none.
-  Format format_;
-  DeviceId device_;
+  ForkValue<Format> format_;
+  ForkValue<DeviceId> device_;
   std::uint32_t granted_depth_ = 0;
   SubscriberStatistics totals_;  ///< of ended sessions, and the counts that are ours alone
   AgeHistogram ages_;

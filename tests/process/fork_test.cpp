@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "support/channel_fixture.hpp"
@@ -74,6 +76,45 @@ TEST_F(ForkTest, ThePublishersChildTouchesNothing) {
     EXPECT_TRUE(test::receives_frame(subscriber, number, soon()));
   }
   EXPECT_EQ(publisher->statistics().subscribers_died, 0U);
+}
+
+TEST_F(ForkTest, WhatIsToldInAChildWaitsForNoThreadOfTheParent) {
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime);
+  Subscriber subscriber = open_subscriber(runtime);
+  const DeviceId device = test::TestDevice::id();
+  std::atomic<bool> done{false};
+  std::thread busy([&] {
+    for (std::uint64_t number = 1; !done; ++number) {
+      // Each of these takes a lock that a child may find taken.
+      for (int i = 0; i < 1000; ++i) {
+        static_cast<void>(publisher.format());
+        static_cast<void>(subscriber.format());
+      }
+      static_cast<void>(publish_number(publisher, number, Deadline::passed()));
+      static_cast<void>(subscriber.try_receive());
+    }
+  });
+  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+    ChildProcess child(
+        [&](const ChildLink&) {
+          ::alarm(10);  // a child that waits for a lock does so for ever
+          EXPECT_EQ(publisher.format().payload_bytes, kFrameBytes);
+          EXPECT_EQ(publisher.name(), kName);
+          EXPECT_EQ(publisher.statistics().published, 0U);
+          EXPECT_EQ(subscriber.format().payload_bytes, kFrameBytes);
+          EXPECT_EQ(subscriber.device(), device);
+          EXPECT_EQ(subscriber.granted_queue_depth(), 0U);
+          EXPECT_EQ(subscriber.statistics().received, 0U);
+          EXPECT_TRUE(publisher.try_claim(kNow).failed_with(Code::wrong_state));
+          EXPECT_TRUE(subscriber.try_receive().failed_with(Code::wrong_state));
+          return 0;
+        },
+        ChildKind::forked);
+    EXPECT_EQ(child.wait(), 0) << "child " << i;
+  }
+  done = true;
+  busy.join();
 }
 
 TEST_F(ForkTest, TheSubscribersChildTouchesNothing) {
