@@ -86,7 +86,7 @@ Result<std::vector<std::string>> list_names(const std::string& directory) {
   if (failure == std::errc::no_such_file_or_directory) {  // not_found is for names
     return Error(Code::os, "list names").about(directory).from(Origin::os, failure.value());
   }
-  if (failure) return os::from_errno("list names", failure.value()).about(directory);
+  if (failure) return os::from_errno_at(directory, "list names", failure.value());
   std::sort(names.begin(), names.end());
   return names;
 }

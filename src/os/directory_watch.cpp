@@ -28,7 +28,7 @@ Result<DirectoryWatch> DirectoryWatch::open(const std::string& path) {
   const std::uint32_t events = kAppeared | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
   if (::inotify_add_watch(fd.get(), path.c_str(), events) == -1) {
     const int error_number = errno;
-    Error error = from_errno("inotify_add_watch", error_number).about(path);
+    Error error = from_errno_at(path, "inotify_add_watch", error_number);
     if (error_number != ENOSPC) return error;
     return std::move(error).remedy("raise fs.inotify.max_user_watches");
   }

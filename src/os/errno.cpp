@@ -64,6 +64,22 @@ Error with_file_limit(Error error) {
       .numbers(limit.rlim_cur, limit.rlim_max);
 }
 
+/// Static text; null: nothing that the directory could be blamed for.
+const char* remedy_at(int error_number) noexcept {
+  switch (error_number) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "give this user read and write permission there, or set VRAMLINK_RUNTIME_DIR to a "
+             "directory of its own";
+    case ENOSPC:
+    case EDQUOT:
+      return "make room on that file system, or set VRAMLINK_RUNTIME_DIR to a directory on another";
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 Error from_errno(const char* operation, int error_number, const char* file, std::uint32_t line) {
@@ -72,6 +88,14 @@ Error from_errno(const char* operation, int error_number, const char* file, std:
   if (code == Code::peer_gone || code == Code::timed_out) return bare;
   Error error = std::move(bare).because(describe(error_number));
   return error_number == EMFILE ? with_file_limit(std::move(error)) : error;
+}
+
+Error from_errno_at(const std::string& path, const char* operation, int error_number,
+                    const char* file, std::uint32_t line) {
+  Error error = from_errno(operation, error_number, file, line).about(path);
+  const char* const remedy = remedy_at(error_number);
+  if (remedy) return std::move(error).remedy(remedy);
+  return error;
 }
 
 }  // namespace vramlink::os

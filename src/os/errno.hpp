@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <string>
 
 #include <vramlink/error.hpp>
 
@@ -28,5 +29,11 @@ namespace vramlink::os {
 [[nodiscard]] Error from_errno(const char* operation, int error_number = errno,
                                const char* file = __builtin_FILE(),
                                std::uint32_t line = __builtin_LINE());
+
+/// The same of a file in the runtime directory, or of that directory: names it, and says what to do
+/// where it cannot be written to (EACCES, EPERM, EROFS) or is full (ENOSPC, EDQUOT).
+[[nodiscard]] Error from_errno_at(const std::string& path, const char* operation,
+                                  int error_number = errno, const char* file = __builtin_FILE(),
+                                  std::uint32_t line = __builtin_LINE());
 
 }  // namespace vramlink::os

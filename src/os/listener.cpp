@@ -21,9 +21,9 @@ constexpr int kBacklog = 128;
 /// Binds `fd` to `path`, which must not exist, with exactly `mode`, and listens.
 Result<struct stat> bind_and_listen(int fd, const std::string& path, mode_t mode) {
   // Until chmod() the path has this mode less the umask, never more.
-  if (::fchmod(fd, mode) == -1) return from_errno("fchmod").about(path);
+  if (::fchmod(fd, mode) == -1) return from_errno_at(path, "fchmod");
   if (detail::bind_to(fd, path) == -1) {
-    return from_errno("bind").about(path);
+    return from_errno_at(path, "bind");
   }
   struct stat status {};
   const char* failed = nullptr;
@@ -35,7 +35,7 @@ Result<struct stat> bind_and_listen(int fd, const std::string& path, mode_t mode
     failed = "lstat";
   }
   if (failed == nullptr) return status;
-  Error error = from_errno(failed).about(path);
+  Error error = from_errno_at(path, failed);
   ::unlink(path.c_str());
   return error;
 }
@@ -68,12 +68,12 @@ Result<Listener> Listener::bind(const std::string& path, mode_t mode) {
   listener.fd_ = VRAMLINK_TRY(detail::open_unix_socket());
   // Left by an owner of this name that died in between.
   if (::unlink(new_path.c_str()) == -1 && errno != ENOENT) {
-    return from_errno("unlink").about(new_path);
+    return from_errno_at(new_path, "unlink");
   }
   const struct stat status = VRAMLINK_TRY(bind_and_listen(listener.fd(), new_path, mode));
   VRAMLINK_STEP("open.bound");
   if (std::rename(new_path.c_str(), path.c_str()) == -1) {
-    Error error = from_errno("rename").about(path);
+    Error error = from_errno_at(path, "rename");
     ::unlink(new_path.c_str());
     return error;
   }
@@ -99,7 +99,7 @@ void Listener::remove_path() noexcept {
   const bool is_own =
       ::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
   if (is_own && ::unlink(path_.c_str()) == -1 && errno != ENOENT) {
-    base::report_failure("unlink", from_errno("unlink").about(path_));
+    base::report_failure("unlink", from_errno_at(path_, "unlink"));
   }
   path_.clear();
 }

@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kRetryInterval{1};
 Result<UniqueFd> open_lock(const std::string& path, int flags) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, S_IRUSR | S_IWUSR));
   if (!fd && errno != ELOOP && errno != EISDIR && errno != ENXIO) {
-    return from_errno("open").about(path);
+    return from_errno_at(path, "open");
   }
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) == -1 || !S_ISREG(status.st_mode)) {
@@ -68,7 +68,7 @@ std::string directory_of(const std::string& path) {
 Result<UniqueFd> lock_directory(const std::string& path, Deadline deadline) {
   const std::string directory = directory_of(path);
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return from_errno("open").about(directory);
+  if (!fd) return from_errno_at(directory, "open");
   while (!VRAMLINK_TRY(try_lock(fd.get(), LOCK_EX))) {
     if (deadline.has_passed()) {
       return Error(Code::timed_out, kLockName)
@@ -84,13 +84,13 @@ Result<std::optional<LockFile::Owner>> owner_in(int fd) {
   return parse_lock_text(VRAMLINK_TRY(read_small_file(fd, kLockTextMaxBytes + 1)));
 }
 
-Result<void> write_text(int fd, const std::string& text) {
-  if (::ftruncate(fd, 0) == -1) return from_errno("ftruncate");
+Result<void> write_text(int fd, const std::string& path, const std::string& text) {
+  if (::ftruncate(fd, 0) == -1) return from_errno_at(path, "ftruncate");
   std::size_t at = 0;
   while (at < text.size()) {
     const ssize_t count = ::pwrite(fd, text.data() + at, text.size() - at, static_cast<off_t>(at));
     if (count == -1 && errno == EINTR) continue;
-    if (count == -1) return from_errno("pwrite");
+    if (count == -1) return from_errno_at(path, "pwrite");
     at += static_cast<std::size_t>(count);
   }
   return {};
@@ -103,16 +103,14 @@ Result<void> write_text(int fd, const std::string& text) {
 Result<bool> write_owner(int fd, const std::string& path, const std::string& text,
                          Deadline deadline) {
   struct stat status {};
-  if (::fstat(fd, &status) == -1) return from_errno("fstat").about(path);
+  if (::fstat(fd, &status) == -1) return from_errno_at(path, "fstat");
   UniqueFd directory;
   if (status.st_size != 0) directory = VRAMLINK_TRY(lock_directory(path, deadline));
   if (!is_file_at(fd, path)) return false;
-  auto written = write_text(fd, text);
-  if (!written) {
-    ::unlink(path.c_str());
-    return std::move(written).error().about(path);
-  }
-  return true;
+  Result<void> written = write_text(fd, path, text);
+  if (written) return true;
+  ::unlink(path.c_str());
+  return std::move(written).error();
 }
 
 /// Unlinks a file whose lock is held although its owner is dead: by a forked child of the owner.
@@ -125,7 +123,7 @@ Result<void> replace_dead(const std::string& path, Deadline deadline) {
   const bool is_free = VRAMLINK_TRY(try_lock(fd->get(), LOCK_EX));
   const auto owner = VRAMLINK_TRY(owner_in(fd->get()));
   if (is_free || !owner || life_of(owner->identity) != Life::dead) return {};
-  if (::unlink(path.c_str()) == -1 && errno != ENOENT) return from_errno("unlink").about(path);
+  if (::unlink(path.c_str()) == -1 && errno != ENOENT) return from_errno_at(path, "unlink");
   return {};
 }
 
@@ -180,7 +178,7 @@ Result<void> face_holder(int fd, const std::string& path, const std::string& nam
 
 Result<void> unlink_all(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    if (::unlink(path.c_str()) == -1 && errno != ENOENT) return from_errno("unlink").about(path);
+    if (::unlink(path.c_str()) == -1 && errno != ENOENT) return from_errno_at(path, "unlink");
   }
   return {};
 }
@@ -232,7 +230,7 @@ void LockFile::release() noexcept {
   if (!in_forked_child()) {
     // Unlink before unlock: who locks the old file afterwards sees that it has no name any more.
     if (is_file_at(fd_.get(), path_) && ::unlink(path_.c_str()) == -1 && errno != ENOENT) {
-      base::report_failure("unlink", from_errno("unlink").about(path_));
+      base::report_failure("unlink", from_errno_at(path_, "unlink"));
     }
     ::flock(fd_.get(), LOCK_UN);  // closing alone would leave the lock to a forked child
   }

@@ -78,9 +78,9 @@ Result<void> check_directory(const std::string& path) {
         .because("it is not a directory, or a symbolic link to one")
         .remedy(kRemedy);
   }
-  if (!fd) return from_errno("open").about(path);
+  if (!fd) return from_errno_at(path, "open");
   struct stat status {};
-  if (::fstat(fd.get(), &status) == -1) return from_errno("fstat").about(path);
+  if (::fstat(fd.get(), &status) == -1) return from_errno_at(path, "fstat");
   const bool others_may_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
   if (status.st_uid == ::geteuid() && !others_may_write) return {};
   return Error(Code::permission_denied, kFindDirectory)

@@ -25,6 +25,12 @@ static_assert(kSealGrow == F_SEAL_GROW && kSealFutureWrite == F_SEAL_FUTURE_WRIT
 
 constexpr unsigned kNoExecSeal = 0x8;  // MFD_NOEXEC_SEAL, Linux 6.3
 constexpr std::size_t kDebugNameMaxBytes = 249;
+constexpr const char* kMemoryRemedy =
+    "take fewer slots or a smaller format, or free memory of this host or container";
+
+constexpr const char* kMapRemedy =
+    "raise the limits of this process's address space (ulimit -v) and of its mappings "
+    "(vm.max_map_count)";
 
 struct MemoryOfHost {
   std::uint64_t total_bytes = 0;
@@ -56,13 +62,14 @@ Result<void> allocate(int fd, std::uint64_t size_bytes) {
     // Trying would push everything else out of memory before it fails.
     return Error(Code::out_of_memory, "allocate shared segment")
         .because("this host has less memory")
+        .remedy(kMemoryRemedy)
         .numbers(size_bytes, memory.total_bytes);
   }
   // A signal would make the kernel give back what it has found so far.
   const SignalsBlocked blocked;
   while (::fallocate(fd, 0, 0, static_cast<off_t>(size_bytes)) == -1) {
     if (errno == EINTR) continue;
-    return from_errno("fallocate").numbers(size_bytes, memory.free_bytes);
+    return from_errno("fallocate").remedy(kMemoryRemedy).numbers(size_bytes, memory.free_bytes);
   }
   return {};
 }
@@ -173,7 +180,9 @@ Result<Mapping> SharedSegment::map(Access access, Inherit inherit) const {
   VRAMLINK_CHECK(require_not_forked("map shared segment"));
   const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
   void* address = ::mmap(nullptr, size_bytes_, protection, MAP_SHARED, fd_.get(), 0);
-  if (address == MAP_FAILED) return from_errno("mmap").numbers(size_bytes_, 0);
+  if (address == MAP_FAILED) {
+    return from_errno("mmap").remedy(kMapRemedy).numbers(size_bytes_, 0);
+  }
   Mapping mapping(MappedRange{static_cast<std::byte*>(address),
                               static_cast<std::size_t>(size_bytes_), inherit});
   if (inherit == Inherit::no && ::madvise(address, size_bytes_, MADV_DONTFORK) == -1) {

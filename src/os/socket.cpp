@@ -100,10 +100,10 @@ Result<Socket> Socket::connect(const std::string& path) {
   if (result == 0) return socket;
   if (errno == EAGAIN) return Error(Code::full, "connect").from(Origin::os, EAGAIN);
   const int error_number = errno;
-  Error error = from_errno("connect", error_number);
   // Outcomes stay without facts: connecting again and again is part of normal work.
-  if (error.code() == Code::peer_gone) return error;
-  return std::move(error).about(path);
+  Error outcome = from_errno("connect", error_number);
+  if (outcome.code() == Code::peer_gone) return outcome;
+  return from_errno_at(path, "connect", error_number);
 }
 
 Result<std::pair<Socket, Socket>> Socket::pair() {

@@ -15,6 +15,7 @@ import zlib
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CLI = os.environ.get("VRAMLINK_CLI", os.path.join(ROOT, "build", "dev", "cli", "vramlink"))
 WATCHDOG_SECONDS = 60
+NEED_A_REMEDY = (5, 7)  # no such device, and no permission
 
 
 class Finished:
@@ -94,12 +95,14 @@ class CliCase(unittest.TestCase):
         self.assertEqual(finished.code, code, finished.err)
 
     def assert_refused(self, finished, code, *words):
-        """One line that says what, why and what next."""
+        """One line that says what and why, and what next where the environment is at fault."""
         self.assert_code(finished, code)
         self.assertEqual(finished.err.count("\n"), 1, finished.err)
         self.assertTrue(finished.err.startswith("vramlink: "), finished.err)
         for word in words:
             self.assertIn(word, finished.err)
+        if code in NEED_A_REMEDY:
+            self.assertIn(". Try: ", finished.err)
 
     def transfer(self, pub, sub, data=None):
         """Every frame of a publisher to one subscriber; returns both, ended."""

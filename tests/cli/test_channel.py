@@ -30,6 +30,14 @@ class NamesTest(CliCase):
             self.assert_refused(self.run_cli(*command), 7, self.runtime)
         finished = self.run_cli("demo", "--seconds", 1)
         self.assert_code(finished, 7)
+        self.assertIn(". Try: ", finished.err)
+
+    def test_a_runtime_folder_that_cannot_be_written_to(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may write everywhere")
+        os.chmod(self.runtime, 0o500)
+        self.assert_refused(self.run_cli("pub", "a", "--test-card"), 7,
+                            os.path.join(self.runtime, "a.lock"), "VRAMLINK_RUNTIME_DIR")
 
     def test_ls(self):
         finished = self.run_cli("ls")

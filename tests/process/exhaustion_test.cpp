@@ -48,6 +48,13 @@ class Exhaustion : public LeakCheck {
     return {};
   }
 
+  /// It names `path`, and says what to do.
+  static void expect_remedy(const Error& error, const std::string& path) {
+    const std::string text = to_string(error);
+    EXPECT_NE(text.find("'" + path), std::string::npos) << text;
+    EXPECT_NE(text.find(". Try: "), std::string::npos) << text;
+  }
+
   TemporaryDirectory directory_;
 };
 
@@ -172,6 +179,8 @@ TEST_F(Exhaustion, APayloadLargerThanTheHostIsRefusedBeforeAnybodySeesIt) {
         << to_string(error);
     ASSERT_NE(error.facts(), nullptr);
     EXPECT_GT(error.facts()->numbers[0], 0u) << to_string(error);
+    EXPECT_TRUE(error.code() != Code::out_of_memory || !error.facts()->remedy.empty())
+        << to_string(error);
     EXPECT_EQ(file_count(), 0u);
   }
 }
@@ -180,7 +189,8 @@ TEST_F(Exhaustion, ADirectoryOfAnotherUserIsNotTrusted) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give a directory away";
   ASSERT_EQ(::chown(directory_.path().c_str(), 65534, 65534), 0);
   const auto runtime = Runtime::open({directory_.path()});
-  EXPECT_TRUE(runtime.failed_with(Code::permission_denied));
+  ASSERT_TRUE(runtime.failed_with(Code::permission_denied));
+  expect_remedy(runtime.error(), directory_.path());
 }
 
 TEST_F(Exhaustion, ADirectoryWithoutWritePermissionIsNamed) {
@@ -195,6 +205,7 @@ TEST_F(Exhaustion, ADirectoryWithoutWritePermissionIsNamed) {
     if (!runtime) return 1;
     const auto publisher = open_publisher(*runtime);
     EXPECT_TRUE(publisher.failed_with(Code::permission_denied));
+    if (!publisher) expect_remedy(publisher.error(), directory_.path() + "/" + kName + ".lock");
     const auto subscriber = Subscriber::open(*runtime, kName, Deadline::after(milliseconds(1)));
     EXPECT_TRUE(subscriber.failed_with(Code::not_found));
     return 0;
@@ -242,6 +253,7 @@ TEST_F(Exhaustion, AFullRuntimeDirectoryIsNamedAndLeftAsItWas) {
     const auto refused = open_publisher(runtime);
     EXPECT_TRUE(refused.failed_with(Code::resource_exhausted))
         << (refused ? "it opened" : to_string(refused.error()));
+    if (!refused) expect_remedy(refused.error(), directory_.path() + "/" + kName + ".lock");
     EXPECT_EQ(file_count(), 1u) << "something was left beside the filler";
     std::filesystem::remove(filler);
     EXPECT_TRUE(open_publisher(runtime));

@@ -75,6 +75,19 @@ TEST(Errno, ReasonIsTheTextOfTheNumber) {
   EXPECT_EQ(unknown.facts()->reason, "errno 4000");
 }
 
+TEST(Errno, OfAFileSaysWhatToDoAboutItsDirectory) {
+  for (const int number : {EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EMFILE}) {
+    const Error error = os::from_errno_at("/run/x/cam0.lock", "open", number);
+    EXPECT_EQ(error.code(), from_errno("open", number).code());
+    EXPECT_EQ(error.line(), static_cast<std::uint32_t>(__LINE__ - 2));
+    ASSERT_NE(error.facts(), nullptr);
+    EXPECT_EQ(error.facts()->subject, "/run/x/cam0.lock");
+    EXPECT_FALSE(error.facts()->remedy.empty()) << number;
+  }
+  const Error missing = os::from_errno_at("/run/x/cam0.lock", "open", ENOENT);
+  EXPECT_TRUE(missing.facts()->remedy.empty()) << "part of normal work";
+}
+
 TEST(Errno, TooManyFilesNamesTheLimit) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
