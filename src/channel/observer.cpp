@@ -104,22 +104,6 @@ void copy(const wire::Status& status, PublisherStatistics& statistics) {
   }
 }
 
-/// The living owner of a name; nothing if there is none. Of an owner in another pid namespace the
-/// lock tells: it ends with its process. Codes: those of reading the lock file.
-Result<std::optional<os::ProcessIdentity>> living_owner(const std::string& lock_path) {
-  using Found = std::optional<os::ProcessIdentity>;
-  const Result<os::LockFile::Owner> owner = os::LockFile::read_owner(lock_path);
-  if (owner.failed_with(Code::not_found) || owner.failed_with(Code::corrupt)) return Found();
-  if (!owner) return owner.error();
-  const os::Life life = os::life_of(owner->identity);
-  if (life == os::Life::alive) return Found(owner->identity);
-  if (life == os::Life::dead) return Found();
-  const Result<bool> locked = os::LockFile::is_locked(lock_path);
-  if (locked.failed_with(Code::not_found) || locked.failed_with(Code::corrupt)) return Found();
-  if (!locked) return locked.error();
-  return *locked ? Found(owner->identity) : Found();
-}
-
 /// Nobody owns the name; who did, where a dead owner's file is left.
 Error no_owner(const char* operation, const std::string& directory, std::string_view name) {
   Error error = link::unknown_name(operation, directory, name);
@@ -178,7 +162,7 @@ Result<ChannelInfo> inspect_channel(const Runtime& runtime, std::string_view nam
   VRAMLINK_CHECK(os::require_not_forked("inspect channel"));
   VRAMLINK_CHECK(link::check_name(name));
   const std::optional<os::ProcessIdentity> owner =
-      VRAMLINK_TRY(living_owner(link::lock_path(runtime.directory(), name)));
+      VRAMLINK_TRY(link::living_owner(link::lock_path(runtime.directory(), name)));
   if (!owner) return no_owner("inspect channel", runtime.directory(), name);
   ChannelInfo info;
   info.name = std::string(name);
@@ -196,7 +180,7 @@ Result<ProcessInfo> inspect_owner(const Runtime& runtime, std::string_view name)
   VRAMLINK_CHECK(os::require_not_forked("inspect owner"));
   VRAMLINK_CHECK(link::check_name(name));
   const std::optional<os::ProcessIdentity> owner =
-      VRAMLINK_TRY(living_owner(link::lock_path(runtime.directory(), name)));
+      VRAMLINK_TRY(link::living_owner(link::lock_path(runtime.directory(), name)));
   if (!owner) return no_owner("inspect owner", runtime.directory(), name);
   const os::ProcessIdentity self = VRAMLINK_TRY(os::identify_self());
   const bool same_namespace = self.pid_namespace == owner->pid_namespace;

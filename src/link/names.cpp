@@ -12,7 +12,6 @@
 #include "base/try.hpp"
 #include "os/errno.hpp"
 #include "os/lock_file.hpp"
-#include "os/process.hpp"
 #include "wire/names.hpp"
 
 namespace vramlink::link {
@@ -30,19 +29,6 @@ std::uint64_t hash(std::string_view text) {
     value = (value ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
   }
   return value;
-}
-
-/// True for a lock file whose owner lives. Of an owner in another pid namespace the lock tells: it
-/// ends with its process. Codes: those of reading the file, but not_found and corrupt.
-Result<bool> has_owner(const std::string& path) {
-  const Result<os::LockFile::Owner> owner = os::LockFile::read_owner(path);
-  if (owner.failed_with(Code::not_found) || owner.failed_with(Code::corrupt)) return false;
-  if (!owner) return owner.error();
-  const os::Life life = os::life_of(owner->identity);
-  if (life != os::Life::unknown) return life == os::Life::alive;
-  const Result<bool> locked = os::LockFile::is_locked(path);
-  if (locked.failed_with(Code::not_found) || locked.failed_with(Code::corrupt)) return false;
-  return locked;
 }
 
 }  // namespace
@@ -72,6 +58,20 @@ std::string lock_path(const std::string& directory, std::string_view name) {
   return directory + "/" + std::string(name).append(kLockSuffix);
 }
 
+Result<std::optional<os::ProcessIdentity>> living_owner(const std::string& lock_path) {
+  using Found = std::optional<os::ProcessIdentity>;
+  const Result<os::LockFile::Owner> owner = os::LockFile::read_owner(lock_path);
+  if (owner.failed_with(Code::not_found) || owner.failed_with(Code::corrupt)) return Found();
+  if (!owner) return owner.error();
+  const os::Life life = os::life_of(owner->identity);
+  if (life == os::Life::alive) return Found(owner->identity);
+  if (life == os::Life::dead) return Found();
+  const Result<bool> locked = os::LockFile::is_locked(lock_path);
+  if (locked.failed_with(Code::not_found) || locked.failed_with(Code::corrupt)) return Found();
+  if (!locked) return locked.error();
+  return *locked ? Found(owner->identity) : Found();
+}
+
 Result<std::vector<std::string>> list_names(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code failure;
@@ -81,7 +81,8 @@ Result<std::vector<std::string>> list_names(const std::string& directory) {
     if (file.size() <= kLockSuffix.size() || !file.ends_with(kLockSuffix)) continue;
     const std::string name = file.substr(0, file.size() - kLockSuffix.size());
     if (!wire::valid_channel_name(name)) continue;
-    if (VRAMLINK_TRY(has_owner(entry->path().string()))) names.push_back(name);
+    const auto owner = VRAMLINK_TRY(living_owner(entry->path().string()));
+    if (owner.has_value()) names.push_back(name);
   }
   if (failure == std::errc::no_such_file_or_directory) {  // not_found is for names
     return Error(Code::os, "list names").about(directory).from(Origin::os, failure.value());

@@ -2,11 +2,14 @@
 // similar.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <vramlink/result.hpp>
+
+#include "os/process.hpp"
 
 namespace vramlink::link {
 
@@ -18,6 +21,10 @@ namespace vramlink::link {
 [[nodiscard]] std::string lock_path(const std::string& directory, std::string_view name);
 /// The file name that socket_path() ends with: what a directory watch reports.
 [[nodiscard]] std::string socket_file(std::string_view name);
+/// The living owner that a name's lock file names; nothing if there is none. Of an owner in another
+/// pid namespace the lock tells: it ends with its process. Codes: those of reading the file, but
+/// not_found and corrupt.
+[[nodiscard]] Result<std::optional<os::ProcessIdentity>> living_owner(const std::string& lock_path);
 /// Names whose owner is alive (or in another pid namespace), sorted.
 /// Codes: os, permission_denied, resource_exhausted.
 [[nodiscard]] Result<std::vector<std::string>> list_names(const std::string& directory);
