@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -20,6 +21,7 @@ struct Current {
   std::mutex mutex;
   std::weak_ptr<ProcessState> state;
   bool ends_with_process = false;  ///< finish_at_exit() is registered
+  std::optional<Deadline> end_by;  ///< of all its runs: set by the first
   int joining = 0;                 ///< states that end in a thread of their own
   std::condition_variable joined;
 };
@@ -34,13 +36,16 @@ Current& current() {
   return instance;
 }
 
-/// Lets what objects left to the janitor be done before drivers are unloaded.
+/// Lets what objects left to the janitor be done before drivers are unloaded. Runs once for the
+/// program and once before its driver's end: together they wait no longer than one would.
 void finish_at_exit() {
   if (os::in_forked_child()) return;
-  const Deadline deadline = Deadline::after(kExitWait);
+  Deadline deadline = Deadline::passed();
   std::shared_ptr<ProcessState> state;
   {
     const std::lock_guard lock(current().mutex);
+    if (!current().end_by) current().end_by = Deadline::after(kExitWait);
+    deadline = *current().end_by;
     state = current().state.lock();
   }
   if (state) static_cast<void>(state->janitor().drain_until(deadline));
