@@ -57,15 +57,19 @@ Result<void> StreamWork::wait(StreamView stream, std::uint32_t slot_index, std::
   VRAMLINK_STEP("receive.wait_enqueued");
   if (!enqueued) {
     suspect_.store(true, std::memory_order_relaxed);
-    const std::lock_guard lock(mutex_);
-    waits_[slot_index].ticket = 0;
-    waits_[slot_index].verdict.reset();
-    return enqueued;
+    if (enqueued.error().origin() != Origin::driver) {
+      const std::lock_guard lock(mutex_);
+      waits_[slot_index].ticket = 0;
+      waits_[slot_index].verdict.reset();
+      return enqueued;
+    }
+    // What the driver refuses may be in the stream all the same, and nothing else would end it. The
+    // store that ends a wait which is not there harms nobody.
   }
   // Pairs with set_gone(): it sets the flag, then steps what is listed; we have listed, then look
   // (seq_cst both).
   if (gone_.load(std::memory_order_seq_cst)) step();
-  return {};
+  return enqueued;
 }
 
 bool StreamWork::has_passed(std::uint32_t slot_index, const Wait& wait) const noexcept {

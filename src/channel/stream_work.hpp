@@ -49,7 +49,7 @@ class StreamWork : public std::enable_shared_from_this<StreamWork> {
   StreamWork& operator=(const StreamWork&) = delete;
 
   /// Makes `stream` wait for the frame of a slot that is held, until the deadline at the latest.
-  /// Codes: driver, wrong_state; then nothing waits.
+  /// Codes: driver (it may wait all the same, until the deadline), wrong_state (nothing waits).
   [[nodiscard]] Result<void> wait(StreamView stream, std::uint32_t slot_index, std::uint64_t ticket,
                                   Deadline deadline);
   /// Stores the hold number to `released` behind `last_user`, if that is another stream, and

@@ -169,6 +169,11 @@ void FakeBackend::fail(const std::string& call, Code code, int count) {
   failures_[call] = {code, count};
 }
 
+void FakeBackend::fail_late(const std::string& call) {
+  const std::lock_guard lock(mutex_);
+  late_failures_.insert(call);
+}
+
 void FakeBackend::break_down() {
   const std::lock_guard lock(mutex_);
   broken_ = true;
@@ -201,6 +206,11 @@ Result<void> FakeBackend::begin(const char* call) {
   const bool refuses = error.code() == Code::invalid_argument || error.code() == Code::wrong_state;
   if (refuses) return error;
   return std::move(error).from(Origin::driver, 999);
+}
+
+Result<void> FakeBackend::end(const char* call) {
+  if (late_failures_.erase(call) == 0) return {};
+  return Error(Code::driver, call).because("the test asked for it").from(Origin::driver, 999);
 }
 
 Result<FakeBackend::Stream*> FakeBackend::find(StreamView stream, const char* call) {
@@ -265,7 +275,7 @@ Result<void> FakeBackend::signal(StreamView stream, std::span<const backend::Wor
   const std::lock_guard lock(mutex_);
   VRAMLINK_CHECK(begin("signal"));
   store_all(VRAMLINK_TRY(find(stream, "signal")), {writes.begin(), writes.end()}, false);
-  return {};
+  return end("signal");
 }
 
 Result<void> FakeBackend::wait(StreamView stream, backend::WordRef word, std::uint64_t value) {
@@ -276,7 +286,7 @@ Result<void> FakeBackend::wait(StreamView stream, backend::WordRef word, std::ui
   put(waiting, [word, value] {
     return static_cast<std::int64_t>(at(word).load(std::memory_order_acquire) - value) >= 0;
   });
-  return {};
+  return end("wait");
 }
 
 Result<void> FakeBackend::copy(StreamView stream, std::byte* target, const std::byte* source,
@@ -287,7 +297,7 @@ Result<void> FakeBackend::copy(StreamView stream, std::byte* target, const std::
     std::memcpy(target, source, static_cast<std::size_t>(size_bytes));
     return true;
   });
-  return {};
+  return end("copy");
 }
 
 Result<void> FakeBackend::order(StreamView earlier, StreamView later) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ class FakeBackend final : public backend::Backend {
 
   /// The next `count` calls of this name fail with the code.
   void fail(const std::string& call, Code code = Code::driver, int count = 1);
+  /// The next call of this name (wait, signal, copy) does what it should, and says that it failed.
+  void fail_late(const std::string& call);
   /// From now on submissions succeed and nothing is performed.
   void break_down();
   [[nodiscard]] int calls(const std::string& call) const;
@@ -95,6 +98,7 @@ class FakeBackend final : public backend::Backend {
 
   // Under the mutex.
   [[nodiscard]] Result<void> begin(const char* call);
+  [[nodiscard]] Result<void> end(const char* call);
   [[nodiscard]] Result<Stream*> find(StreamView stream, const char* call);
   void store_all(Stream* stream, std::vector<backend::WordWrite> writes, bool by_copy);
   void put(Stream* stream, Operation operation);
@@ -108,6 +112,7 @@ class FakeBackend final : public backend::Backend {
   std::map<int, std::unique_ptr<Stream>> streams_;
   std::map<std::string, int> calls_;
   std::map<std::string, std::pair<Code, int>> failures_;
+  std::set<std::string> late_failures_;
   std::vector<Batch> batches_;
   std::map<const std::byte*, int> registered_;
   bool broken_ = false;

@@ -139,11 +139,30 @@ TEST_F(StreamWorkTest, TheVerdictStandsWhateverTheWordSaysLater) {
 }
 
 TEST_F(StreamWorkTest, AWaitThatCannotBeEnqueuedIsForgotten) {
-  device_.fail("wait");
-  EXPECT_TRUE(wait().failed_with(Code::driver));
+  device_.fail("wait", Code::wrong_state);
+  EXPECT_TRUE(wait().failed_with(Code::wrong_state));
   EXPECT_TRUE(work_->is_idle());
   work_->set_gone();
   EXPECT_EQ(work_->aborted_count(), 0U);
+}
+
+TEST_F(StreamWorkTest, AWaitThatTheDriverRefusedLateEndsAtItsDeadline) {
+  device_.fail_late("wait");
+  EXPECT_TRUE(wait(milliseconds(5)).failed_with(Code::driver));
+  EXPECT_TRUE(stream_waits()) << "whatever the driver said";
+  EXPECT_FALSE(work_->is_idle());
+  test::wait_until([&] { return !stream_waits(); });
+  EXPECT_TRUE(work_->is_idle());
+}
+
+TEST_F(StreamWorkTest, AWaitThatTheDriverRefusedLateEndsWithThePublisher) {
+  device_.fail_late("wait");
+  EXPECT_TRUE(wait().failed_with(Code::driver));
+  work_->set_gone();
+  EXPECT_FALSE(stream_waits());
+  device_.fail_late("wait");
+  EXPECT_TRUE(wait(test::soon(), kTicket + 1).failed_with(Code::driver));
+  EXPECT_FALSE(stream_waits()) << "it was gone before";
 }
 
 TEST_F(StreamWorkTest, AnEarlierDeadlineIsNotMissedBehindALaterOne) {
