@@ -273,6 +273,9 @@ struct ReceivePolicy {
 
 /// Whether a subscriber on a GPU may be given a copy of each frame on its own GPU. A copy costs the
 /// way between the two, and as much memory as the publisher's slots; the slot is held all the same.
+/// A receive by CPU hands a frame out when its copy is complete: receive(deadline) waits for that,
+/// at most until the deadline, and try_receive() says empty meanwhile. The frame is not lost then;
+/// the next call gets it.
 enum class CopyFrames : std::uint8_t {
   never,      ///< frames are read where they are; if that cannot be, unsupported
   if_needed,  ///< copied, through host memory, only where the two GPUs cannot reach one another
@@ -430,22 +433,26 @@ class VRAMLINK_API Subscriber {
   Subscriber& operator=(const Subscriber&) = delete;
   ~Subscriber();
 
-  /// The next frame of the policy, if it is complete; never blocks.
-  /// Codes: empty, closed, peer_gone, revoked (a frame was held for longer than the publisher's
-  /// lease: held frames stay valid; or the publisher met words that the protocol forbids: they may
-  /// change), corrupt, resource_exhausted (held_count_max frames are held), driver (our device has
-  /// failed; or a call of its driver did, and a frame that was to be copied counts as lost),
-  /// out_of_memory (of the driver), wrong_state. With reconnect, what keeps the next publisher from
-  /// us for good (its wire version, a GPU that is not visible) is reported once, with its code.
+  /// The next frame of the policy, if it is complete; never blocks. Where frames are copied
+  /// (CopyFrames) the first call starts the copy, and a later one gets the frame.
+  /// Codes: empty (also while a frame is being copied), closed, peer_gone, revoked (a frame was
+  /// held for longer than the publisher's lease: held frames stay valid; or the publisher met words
+  /// that the protocol forbids: they may change), corrupt, resource_exhausted (held_count_max
+  /// frames are held), driver (our device has failed; or a call of its driver did, and a frame that
+  /// was to be copied counts as lost), out_of_memory (of the driver), wrong_state. With reconnect,
+  /// what keeps the next publisher from us for good (its wire version, a GPU that is not visible)
+  /// is reported once, with its code.
   [[nodiscard]] Result<Frame> try_receive();
-  /// The same; waits. Codes: as try_receive, with timed_out for empty, and interrupted.
+  /// The same; waits, also for a copy. Codes: as try_receive, with timed_out for empty (a frame
+  /// that is being copied comes with a later call), and interrupted.
   [[nodiscard]] Result<Frame> receive(Deadline deadline);
   /// The next frame of the policy that is published, complete or not: work put into `stream` from
   /// now on starts when the frame is complete, or, at `wait_until` at the latest, without it.
   /// Whether it was valid, Frame::aborted() says afterwards. Never blocks. With an already complete
   /// stream as above. Codes: as above, driver (a frame that was to be waited for counts as lost),
   /// invalid_argument (`wait_until` is kForever), wrong_state (the subscriber has no stream order;
-  /// a stream of another device).
+  /// a stream of another device than the publisher's frames are read on, which may be another
+  /// publisher than before: no frame is taken then).
   [[nodiscard]] Result<Frame> try_receive(StreamView stream,
                                           Deadline wait_until = kStreamWaitDefault);
   /// The same; waits here, too, until the deadline, for a frame to be published. In a circle of

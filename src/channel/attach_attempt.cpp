@@ -359,8 +359,11 @@ Result<void> AttachAttempt::import_from_gpu(const wire::Offer& offer, os::Unique
   }
   parts_.payload = VRAMLINK_TRY(std::move(view));
   if (!must_copy && copies != CopyFrames::always) return {};
-  parts_.copies = VRAMLINK_TRY(LocalCopies::make(reader, offer.slot_pitch, offer.slot_count,
-                                                 parts_.facts.format.payload_bytes));
+  const std::shared_ptr<Attacher> attacher = attacher_.lock();
+  if (!attacher) return Error(Code::closed, kAttachToPublisher);
+  parts_.copies = VRAMLINK_TRY(LocalCopies::make(
+      reader, {offer.slot_pitch, offer.slot_count, parts_.facts.format.payload_bytes},
+      attacher->parking()));
   return {};
 }
 

@@ -215,6 +215,7 @@ void SubscriberCore::shut_down() noexcept {
   if (os::in_forked_child()) return;
   std::shared_ptr<SubscriberSession> current;
   std::deque<std::shared_ptr<SubscriberSession>> next;
+  std::deque<Copying> copying;
   {
     const std::lock_guard lock(readiness_mutex_);
     readiness_.reset();
@@ -224,6 +225,7 @@ void SubscriberCore::shut_down() noexcept {
     if (std::exchange(shut_down_, true)) return;
     current = std::move(current_);
     next.swap(next_);
+    copying.swap(copying_);
   }
   if (attacher_) attacher_->stop();
   if (current) current->leave();
@@ -291,173 +293,6 @@ Error SubscriberCore::nobody_locked() {
   return Error(Code::empty, "receive frame");
 }
 
-Result<void> SubscriberCore::take_once(bool submitted, Frame& frame, bool& pending,
-                                       std::uint64_t& ticket) {
-  using Look = SubscriberSession::Look;
-  pending = false;
-  if (os::in_forked_child()) [[unlikely]] {
-    return os::require_not_forked("receive frame").error();
-  }
-  Sessions dropped;  // end outside the lock
-  const std::lock_guard lock(mutex_);
-  settle_locked(dropped);
-  if (!current_) return nobody_locked();
-  while (true) {
-    const std::optional<SubscriberSession::End> end = current_->end();  // before the look
-    // Nothing is ours to take any more, or our device cannot read it.
-    if (end && (end->code == Code::revoked || end->code == Code::driver)) {
-      VRAMLINK_STEP("revoked.heard");
-      const std::optional<Error> failure = current_->failure();
-      Error reported = report_end_locked(*end, dropped);
-      if (failure) return *failure;
-      if (end->code != Code::revoked) return reported;
-      return explain_revoked(std::move(reported), end->is_lease);
-    }
-    // After the end was asked for: a session whose GO came before it is on its way, or is there.
-    const bool comes = current_->link()->is_coming();
-    const bool follows = successor_locked() != nullptr;
-    Taken taken;
-    const bool queued = current_->granted().depth != 0;
-    // What will never be complete is nothing to wait for.
-    const bool by_stream = submitted && current_->stream_work() && !(end && end->pending_too);
-    const Look look =
-        queued ? current_->take_queued(taken, by_stream) : current_->take_latest(taken, by_stream);
-    switch (look) {
-      case Look::taken:
-        ticket = taken.ticket;
-        fill(frame, taken);
-        return {};
-      case Look::full:
-        return Error(Code::resource_exhausted, "receive frame")
-            .about(name())
-            .because("all the frames that may be held at once are held")
-            .remedy("release frames sooner, or open with a larger held_count_max")
-            .numbers(current_->granted().max_held, current_->granted().max_held);
-      case Look::corrupt:
-        return report_end_locked({Code::corrupt, true}, dropped)
-            .about(name())
-            .because("the publisher named a slot or a sequence that cannot be");
-      case Look::nothing:
-        break;
-      case Look::pending:
-        if (end && end->pending_too) break;
-        pending = true;
-        return Error(Code::empty, "receive frame");
-    }
-    if (!follows) {
-      pending = end && comes && current_->is_replaced();
-      if (end && !pending) return report_end_locked(*end, dropped);
-      return Error(Code::empty, "receive frame");
-    }
-    move_on_locked(dropped);
-  }
-}
-
-Result<Frame> SubscriberCore::receive_once(const StreamOrder* order, bool& pending) {
-  std::uint64_t ticket = 0;
-  Frame frame;
-  VRAMLINK_CHECK(take_once(order != nullptr, frame, pending, ticket));
-  // Outside the mutex: what follows calls the driver. If it fails, the frame is released here.
-  Result<void> handed = hand_over(frame, order, ticket);
-  if (handed) return frame;
-  const std::lock_guard lock(mutex_);
-  ++totals_.lost;
-  return std::move(handed).error();
-}
-
-Result<void> SubscriberCore::hand_over(Frame& frame, const StreamOrder* order,
-                                       std::uint64_t ticket) {
-  if (order == nullptr) return copy_frame(frame, StreamView::already_complete());
-  const Taken taken{frame.slot_.index, frame.slot_.sequence, frame.slot_.hold_number, ticket};
-  frame.slot_.waited = VRAMLINK_TRY(frame.session_->order(taken, order->stream, order->wait_until));
-  frame.slot_.stream = order->stream;
-  return copy_frame(frame, order->stream);
-}
-
-Result<void> SubscriberCore::copy_frame(const Frame& frame, StreamView stream) {
-  if (!frame.session_->copies_frames()) return {};
-  VRAMLINK_CHECK(frame.session_->copy_frame(frame.slot_.index, stream));
-  const std::lock_guard lock(mutex_);
-  ++totals_.copied;
-  return {};
-}
-
-Result<void> SubscriberCore::check_order(const StreamOrder& order) {
-  VRAMLINK_CHECK(os::require_not_forked("receive frame"));
-  if (order.wait_until.is_never()) {
-    return Error(Code::invalid_argument, "receive frame")
-        .about(name())
-        .because("a stream cannot be made to wait for ever")
-        .remedy("pass a deadline");
-  }
-  std::shared_ptr<SubscriberSession> session;
-  {
-    const std::lock_guard lock(mutex_);
-    session = current_ || next_.empty() ? current_ : next_.front();
-  }
-  if (!session) return {};  // there is nothing to receive
-  return session->check_stream(order.stream);
-}
-
-Result<Frame> SubscriberCore::try_receive() { return receive_now(nullptr); }
-
-Result<Frame> SubscriberCore::receive(Deadline deadline) {
-  return receive_until(nullptr, deadline);
-}
-
-Result<Frame> SubscriberCore::try_receive(StreamView stream, Deadline wait_until) {
-  if (stream.is_already_complete()) return receive_now(nullptr);
-  const StreamOrder order{stream, wait_until};
-  VRAMLINK_CHECK(check_order(order));
-  return receive_now(&order);
-}
-
-Result<Frame> SubscriberCore::receive(StreamView stream, Deadline deadline) {
-  if (stream.is_already_complete()) return receive_until(nullptr, deadline);
-  const StreamOrder order{stream, deadline};
-  VRAMLINK_CHECK(check_order(order));
-  return receive_until(&order, deadline);
-}
-
-Result<Frame> SubscriberCore::receive_now(const StreamOrder* order) {
-  const auto nothing_to_do = [](const Result<Frame>& frame) {
-    return frame.failed_with(Code::empty) || frame.failed_with(Code::resource_exhausted);
-  };
-  bool pending = false;
-  Result<Frame> frame = receive_once(order, pending);
-  if (!has_readiness_.load(std::memory_order_acquire) || !nothing_to_do(frame)) return frame;
-  // Clear the descriptor, then look once more, so that nothing falls between.
-  const std::lock_guard lock(readiness_mutex_);
-  if (!readiness_) return frame;
-  readiness_->clear();
-  frame = receive_once(order, pending);
-  if (nothing_to_do(frame)) {
-    readiness_->rearm();
-  } else {
-    readiness_->set();
-  }
-  return frame;
-}
-
-Result<Frame> SubscriberCore::receive_until(const StreamOrder* order, Deadline deadline) {
-  const std::uint32_t interrupts = interrupts_.load(std::memory_order_seq_cst);
-  Backoff backoff(Backoff::kForReady);
-  while (true) {
-    bool pending = false;
-    Result<Frame> frame = receive_once(order, pending);
-    if (!frame.failed_with(Code::empty)) return frame;
-    if (interrupts_.load(std::memory_order_seq_cst) != interrupts) {
-      return Error(Code::interrupted, "receive frame");
-    }
-    if (deadline.has_passed()) return Error(Code::timed_out, "receive frame");
-    if (pending) {
-      backoff.pause(deadline);
-    } else {
-      sleep(deadline, interrupts, nullptr);
-    }
-  }
-}
-
 void SubscriberCore::sleep(Deadline deadline, std::uint32_t interrupts,
                            const std::atomic<bool>* stop) {
   VRAMLINK_STEP("receive.before_bell");
@@ -474,7 +309,7 @@ void SubscriberCore::sleep(Deadline deadline, std::uint32_t interrupts,
     if (session) session->bell().store(1, std::memory_order_seq_cst);
     // The look after the bell was set: what comes later finds the bell. Pairs with publish, end,
     // set_fate and wake(), which store first and look at the bell then (seq_cst all).
-    const bool look_again = (current_ && current_->has_news()) ||
+    const bool look_again = (current_ && current_->has_news()) || !copying_.empty() ||
                             interrupts_.load(std::memory_order_seq_cst) != interrupts ||
                             (stop && stop->load(std::memory_order_seq_cst));
     if (look_again) {
@@ -512,11 +347,17 @@ void SubscriberCore::wait_for_news(const std::atomic<bool>& stop) {
     {
       const std::lock_guard lock(mutex_);
       settle_locked(dropped);
-      if (current_ && current_->has_complete_news(current_->granted().depth != 0)) return;
-      // What comes in the next generation does not ring the bell of one in which all holds are
-      // used.
-      submitted =
-          current_ && (current_->has_news() || current_->awaits_release() || successor_locked());
+      if (!copying_.empty()) {
+        // A device rings no bell; and nothing else is taken before.
+        if (has_copying_news_locked()) return;
+        submitted = true;
+      } else {
+        if (current_ && current_->has_complete_news(current_->granted().depth != 0)) return;
+        // What comes in the next generation does not ring the bell of one in which all holds are
+        // used.
+        submitted =
+            current_ && (current_->has_news() || current_->awaits_release() || successor_locked());
+      }
     }
     if (submitted) {
       backoff.pause(kForever);

@@ -68,21 +68,43 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   struct StreamOrder {
     StreamView stream;
     Deadline wait_until;
+    /// The session whose device was asked about the stream; another one may be its neighbour's.
+    std::weak_ptr<const SubscriberSession> checked;
+
+    [[nodiscard]] bool fits(const std::shared_ptr<SubscriberSession>& session) const noexcept {
+      return !checked.owner_before(session) && !session.owner_before(checked);
+    }
   };
-  /// `pending`: empty, but a frame is submitted. `ticket`: of the frame that was taken.
-  [[nodiscard]] Result<void> take_once(bool submitted, Frame& frame, bool& pending,
-                                       std::uint64_t& ticket);
-  /// The same, and the stream of `order` is made to wait; null: complete frames only.
-  [[nodiscard]] Result<Frame> receive_once(const StreamOrder* order, bool& pending);
+  /// What a look brought, and what is to be done with it outside the mutex.
+  struct Catch {
+    Frame frame;
+    std::uint64_t ticket = 0;
+    bool is_copied_already = false;  ///< its copy was started by a call before
+    bool pending = false;            ///< empty, but a frame is submitted, or being copied
+    std::shared_ptr<SubscriberSession> unchecked;  ///< set: no frame; it has not seen the stream
+    std::shared_ptr<SubscriberSession> overdue;    ///< set: is its device still at work?
+  };
+  /// A frame that was taken by CPU and is being copied. Dropped, it is given back behind the copy.
+  struct Copying {
+    Frame frame;
+    Deadline health_at;  ///< when its device is to be asked after
+  };
+  /// `order` null: complete frames only.
+  [[nodiscard]] Result<void> take_once(const StreamOrder* order, Catch& caught);
+  [[nodiscard]] Result<void> take_copying_locked(const StreamOrder* order, Catch& caught);
+  /// The same, and the stream of `order` is made to wait. Never blocks. `pending`: as in Catch.
+  [[nodiscard]] Result<Frame> receive_once(StreamOrder* order, bool& pending);
   /// What a frame that was taken needs before the caller gets it. Codes: driver, wrong_state.
-  [[nodiscard]] Result<void> hand_over(Frame& frame, const StreamOrder* order,
-                                       std::uint64_t ticket);
-  /// Where frames are copied: this one is, and counted. Codes: as Backend::copy.
-  [[nodiscard]] Result<void> copy_frame(const Frame& frame, StreamView stream);
-  [[nodiscard]] Result<Frame> receive_now(const StreamOrder* order);
-  [[nodiscard]] Result<Frame> receive_until(const StreamOrder* order, Deadline deadline);
-  /// Whether a receive by stream can be. Codes: as Subscriber::receive.
-  [[nodiscard]] Result<void> check_order(const StreamOrder& order);
+  [[nodiscard]] Result<void> hand_over(Catch& caught, const StreamOrder* order);
+  [[nodiscard]] bool is_copied(const Frame& frame) const noexcept;
+  /// A receive by CPU has something to do with the frame that is being copied; there is one.
+  [[nodiscard]] bool has_copying_news_locked() const noexcept;
+  /// Whether the device that copies works; if not, what it copies is lost. Codes: driver.
+  [[nodiscard]] Result<void> check_copying(SubscriberSession& session);
+  [[nodiscard]] Result<Frame> receive_now(StreamOrder* order);
+  [[nodiscard]] Result<Frame> receive_until(StreamOrder* order, Deadline deadline);
+  /// Whether a receive by stream can be. Codes: invalid_argument.
+  [[nodiscard]] Result<void> check_order(const StreamOrder& order) const;
   [[nodiscard]] Result<void> wait_attached(const std::string& directory, Deadline deadline);
   using Sessions = std::vector<std::shared_ptr<SubscriberSession>>;
   // Under the mutex. What is dropped must end outside it.
@@ -111,6 +133,8 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   std::shared_ptr<SubscriberSession> current_;
   /// First the later generations of the current one's publisher, then the next publisher's.
   std::deque<std::shared_ptr<SubscriberSession>> next_;
+  /// In the order in which they were taken; nothing else is taken by CPU meanwhile.
+  std::deque<Copying> copying_;
   std::optional<Error> attach_error_;  ///< of the latest search; none while attached
   bool attach_error_told_ = false;     ///< by a receive
   bool end_reported_ = false;

@@ -56,9 +56,12 @@ void SubscriberSession::let_go() noexcept {
 }
 
 bool SubscriberSession::may_end() {
-  if (!parts_.stream_work || parts_.stream_work->is_idle()) return true;
-  check_device();
-  return failure().has_value();  // a device that failed does nothing any more
+  // A device that failed does nothing any more.
+  if (parts_.stream_work && !parts_.stream_work->is_idle()) {
+    check_device();
+    return failure().has_value();
+  }
+  return !parts_.copies || parts_.copies->is_idle() || !parts_.backend->check_health();
 }
 
 void SubscriberSession::watch_device(const std::shared_ptr<SubscriberSession>& session) {
@@ -301,6 +304,11 @@ bool SubscriberSession::is_void() const noexcept {
   return is_replaced() && broadcast_->newest.load(memory_order_acquire) == 0;
 }
 
+bool SubscriberSession::is_drained(const End& end) const noexcept {
+  if (end.pending_too) return !finds_frame(parts_.granted.depth != 0);
+  return wire::sequence_of(broadcast_->newest.load(memory_order_acquire)) <= cursor_;
+}
+
 SubscriberSession::Reported SubscriberSession::reported() const noexcept {
   return {before_.received + received_,
           before_.received_bytes + received_ * parts_.facts.format.payload_bytes,
@@ -397,6 +405,14 @@ Result<void> SubscriberSession::copy_frame(std::uint32_t slot_index, StreamView 
   return parts_.copies->fill(stream, slot_index, payload_data(slot_index));
 }
 
+Result<void> SubscriberSession::start_copy(std::uint32_t slot_index, std::uint64_t hold_number) {
+  return parts_.copies->start(slot_index, hold_number, payload_data(slot_index));
+}
+
+Result<void> SubscriberSession::order_behind_copies(StreamView stream) {
+  return parts_.backend->order(copies_stream(), stream);
+}
+
 Result<void> SubscriberSession::check_stream(StreamView stream) const {
   VRAMLINK_CHECK(parts_.backend->check_stream(stream));
   if (parts_.stream_work || stream.is_already_complete()) return {};
@@ -422,6 +438,12 @@ Result<void> SubscriberSession::release_behind(StreamView last_user, StreamView 
 
 void SubscriberSession::drop_behind(StreamView last_user, std::uint32_t slot_index,
                                     std::uint64_t hold_number) noexcept {
+  if (!parts_.stream_work) {
+    // No stream of the caller's was made to read it; a copy of ours that still does is of no use
+    // any more.
+    release(slot_index, hold_number);
+    return;
+  }
   Result<void> released = release_behind(last_user, last_user, slot_index, hold_number);
   // Nobody can try later: a driver that fails once is asked again.
   if (!released) released = release_behind(last_user, last_user, slot_index, hold_number);

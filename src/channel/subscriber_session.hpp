@@ -90,6 +90,8 @@ class SubscriberSession {
   [[nodiscard]] bool is_through(const SubscriberSession& next) const noexcept;
   /// Replaced before anything was published.
   [[nodiscard]] bool is_void() const noexcept;
+  /// After its end, which was asked for before: no frame is left that anybody could be given.
+  [[nodiscard]] bool is_drained(const End& end) const noexcept;
   /// Takes over from the session before, which takes no more. Both of one link; before the first
   /// look here. What was not taken there counts as skipped or lost.
   void go_on_after(SubscriberSession& before) noexcept;
@@ -137,9 +139,20 @@ class SubscriberSession {
     return parts_.copies ? parts_.copies->data(slot_index) : payload_data(slot_index);
   }
   [[nodiscard]] bool copies_frames() const noexcept { return parts_.copies != nullptr; }
-  /// Where frames are copied: copies one that was taken, with a stream behind what is in it. Codes:
-  /// as Backend::copy; the frame is still held then.
+  // Where frames are copied: of one that was taken. Codes: as Backend::copy; the frame is still
+  // held then.
+  /// Copies it in the order of a stream of the caller's.
   [[nodiscard]] Result<void> copy_frame(std::uint32_t slot_index, StreamView stream);
+  /// Copies it beside, on copies_stream(). Never waits. What failed may run there all the same.
+  [[nodiscard]] Result<void> start_copy(std::uint32_t slot_index, std::uint64_t hold_number);
+  [[nodiscard]] StreamView copies_stream() const noexcept { return parts_.copies->stream(); }
+  [[nodiscard]] bool is_copied(std::uint32_t slot_index, std::uint64_t hold_number) const noexcept {
+    return parts_.copies->is_done(slot_index, hold_number);
+  }
+  /// Work put into `stream` from now on starts when what start_copy() began is complete.
+  [[nodiscard]] Result<void> order_behind_copies(StreamView stream);
+  /// Codes: as Backend::check_health.
+  [[nodiscard]] Result<void> check_health() const { return parts_.backend->check_health(); }
   [[nodiscard]] const DeviceId& device() const noexcept { return parts_.device; }
   [[nodiscard]] MemoryPath path() const noexcept { return parts_.path; }
   /// Null without stream order.
