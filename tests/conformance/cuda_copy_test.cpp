@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "conformance/cuda_fixture.hpp"
+#include "support/stand_in.hpp"
 
 namespace vramlink::test {
 namespace {
@@ -263,6 +264,49 @@ TEST_F(CudaCopy, ABackEndThatEndsWaitsForItsOwnCopies) {
   page_.reset();
   backend_.reset();
   raw().finish(stream);
+}
+
+TEST_F(CudaCopy, StagedPagesStayForTheNextQueue) {
+  const StreamView stream = raw().stream();
+  const StreamView complete = StreamView::already_complete();
+  ASSERT_TRUE(submit(complete, bytes_of(1).data()));
+  see_ready();
+  // To unregister them would stop here, and every submission of the process behind it.
+  ASSERT_TRUE(backend_->wait(stream, page_->ref(8), 1));
+  for (int first = 2; first <= 4; ++first) {
+    prepared_.reset();
+    queue_.reset();
+    queue_ = backend_->make_copy_queue().value();
+    prepared_ = prepare();
+    ASSERT_TRUE(submit(complete, bytes_of(first).data()));
+    see_ready();
+    EXPECT_EQ(target(), bytes_of(first));
+  }
+  (*page_)[8].store(1, std::memory_order_release);
+  raw().finish(stream);
+}
+
+TEST_F(CudaCopy, FewStagedPagesAreKept) {
+  if (stand_in() == nullptr) GTEST_SKIP() << "only the stand-in driver counts its calls";
+  // A megabyte more with every queue: no pages fit the next one.
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kQueues = 6;
+  const auto large = backend_->allocate(65 * kMiB).value();
+  const std::vector<std::byte> source(65 * kMiB);
+  const DriverCalls before = driver_calls();
+  for (std::uint64_t number = 0; number < kQueues; ++number) {
+    const backend::WordWrite write{page_->ref(0), ++ready_};
+    prepared_.reset();
+    queue_ = backend_->make_copy_queue().value();
+    ASSERT_TRUE(queue_->submit_once(StreamView::already_complete(), large->data(), source.data(),
+                                    (60 + number) * kMiB, {&write, 1}));
+    see_ready();
+  }
+  queue_.reset();
+  DriverCalls calls = driver_calls_since(before);
+  EXPECT_EQ(calls["cuMemHostRegister"], kQueues);
+  // The newest are kept, 65 to 62 MiB: one more would be beyond 256.
+  EXPECT_EQ(calls["cuMemHostUnregister"], kQueues - 4);
 }
 
 /// A fault ends the driver's work for the whole process.

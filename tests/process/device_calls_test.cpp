@@ -15,6 +15,7 @@
 #include "support/channel_fixture.hpp"
 #include "support/raw_cuda.hpp"
 #include "support/stand_in.hpp"
+#include "support/stream_gate.hpp"
 #include "support/test_device.hpp"
 
 namespace vramlink {
@@ -171,6 +172,32 @@ TEST_F(DeviceCallsTest, invariant_10_steady_state_submits_and_asks_and_no_more) 
     }
   }
   for (std::byte* each : memory) raw.free(each);
+}
+
+TEST_F(DeviceCallsTest, AResizeUnregistersNothing) {
+  const Runtime runtime = open_runtime();
+  Publisher publisher = open_publisher(runtime);
+  const std::vector<std::byte> source(kFrameBytes);
+  const auto publish = [&] {
+    const Result<Receipt> receipt = publisher.publish_copy(source, kNow, soon());
+    ASSERT_TRUE(receipt) << to_string(receipt.error());
+    ASSERT_TRUE(receipt->wait(soon()));
+  };
+  publish();
+  runtime.state()->process()->janitor().drain();  // copies are prepared
+  test::StreamGate gate;
+  gate.close(TestDevice::stream(1));
+  const DriverCalls before = test::driver_calls();
+  for (std::uint32_t slot_count = 5; slot_count <= 7; ++slot_count) {
+    ASSERT_TRUE(
+        publisher.resize(Format::bytes(kFrameBytes).value(), soon(), {.slot_count = slot_count}));
+    // The generation before has ended when this is through; and nothing has stopped behind it.
+    for (int i = 0; i < 3; ++i) runtime.state()->process()->janitor().drain();
+    publish();
+  }
+  DriverCalls calls = test::driver_calls_since(before);
+  EXPECT_EQ(calls["cuMemHostUnregister"], 0U);
+  EXPECT_EQ(calls["cuMemHostRegister"], 3U) << "a page of READY words each, and no other";
 }
 
 TEST_F(DeviceCallsTest, ASubscriberThatCopiesSubmitsAndAsksAndNoMore) {

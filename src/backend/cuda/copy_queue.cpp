@@ -191,7 +191,8 @@ Result<std::unique_ptr<backend::CopyQueue>> CudaCopyQueue::make(
 }
 
 CudaCopyQueue::~CudaCopyQueue() {
-  device_->own_work().destroy_later(staging_.take_all());
+  if (os::in_forked_child()) return;  // what it has is the parent's
+  staging_.end(stream_);
   device_->own_work().retire_stream(stream_);
 }
 
@@ -236,7 +237,7 @@ Result<void> CudaCopyQueue::launch(CudaSlotCopy& prepared, StreamView source_str
     if (is_new) remember(checked);
     return prepared.launch(stream_, complete ? nullptr : &before, checked, values);
   }
-  StagingPool::Buffer* staged = VRAMLINK_TRY(staging_.fill(source, prepared.size_bytes()));
+  StagingBuffer* staged = VRAMLINK_TRY(staging_.fill(source, prepared.size_bytes()));
   const std::byte* pages = staged->pages.data();
   const Result<void> launched =
       prepared.launch(stream_, nullptr, {pages, describe(device_->driver(), pages)}, values);
@@ -268,7 +269,7 @@ Result<void> CudaCopyQueue::copy_and_write(StreamView source_stream, std::byte* 
     VRAMLINK_CHECK(copy_bytes(*device_, stream_, {target, PointerKind::device}, {source, info.kind},
                               size_bytes));
   } else {
-    StagingPool::Buffer* staged = VRAMLINK_TRY(staging_.fill(source, size_bytes));
+    StagingBuffer* staged = VRAMLINK_TRY(staging_.fill(source, size_bytes));
     const Result<void> copied = copy_bytes(*device_, stream_, {target, PointerKind::device},
                                            {staged->pages.data(), PointerKind::pinned}, size_bytes);
     VRAMLINK_CHECK(staging_.give_back(staged, stream_));

@@ -53,6 +53,7 @@ OpenDevice::~OpenDevice() {
                            .about(to_string(id_))
                            .because("a copy still waits for a stream; its memory stays allocated"));
   own_work_.leak();
+  staging_stock_.leak();
   // Never released: what was leaked belongs to it.
   static_cast<void>(new std::shared_ptr<const PrimaryContext>(context_));
 }

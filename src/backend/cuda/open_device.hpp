@@ -14,6 +14,7 @@
 #include "backend/cuda/device_list.hpp"
 #include "backend/cuda/event_pool.hpp"
 #include "backend/cuda/own_work.hpp"
+#include "backend/cuda/staging_stock.hpp"
 #include "backend/cuda/words.hpp"
 
 namespace vramlink::cuda {
@@ -52,6 +53,7 @@ class OpenDevice {
   [[nodiscard]] std::uint64_t granularity_bytes() const noexcept { return granularity_bytes_; }
   [[nodiscard]] EventPool& events() noexcept { return events_; }
   [[nodiscard]] OwnWork& own_work() noexcept { return own_work_; }
+  [[nodiscard]] StagingStock& staging_stock() noexcept { return staging_stock_; }
   /// A stream of ours for short work that is waited for.
   [[nodiscard]] api::Stream scratch_stream() const noexcept { return scratch_stream_; }
 
@@ -88,7 +90,8 @@ class OpenDevice {
         id_(id),
         context_(std::move(context)),
         events_(*context_),
-        own_work_(*context_) {}
+        own_work_(*context_),
+        staging_stock_(*context_) {}
   [[nodiscard]] Result<void> prepare(wire::MemoryKind kind);
   [[nodiscard]] Error foreign_stream(const char* operation, api::Status status,
                                      api::Context owner) const;
@@ -99,6 +102,7 @@ class OpenDevice {
   std::uint64_t granularity_bytes_ = 0;
   EventPool events_;
   OwnWork own_work_;
+  StagingStock staging_stock_;
   api::Stream scratch_stream_ = nullptr;  // owned by own_work_
   EventHandle health_event_;              // recorded once; a fault shows in its query
   std::mutex others_mutex_;

@@ -28,7 +28,9 @@ class OwnWork {
   /// The stream ends once its work is complete.
   void retire_stream(api::Stream stream) noexcept;
 
-  /// Destroys `thing` now if our streams are idle, else in a later call.
+  /// Destroys `thing` now if our streams are idle, else in a later call, on whichever thread that
+  /// is: so nothing that the driver frees by a call which stops while a stream waits (registered
+  /// pages are; see docs/cuda_notes.md).
   template <class Thing>
   void destroy_later(Thing thing) noexcept {
     if (os::in_forked_child()) {
