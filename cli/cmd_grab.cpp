@@ -9,6 +9,7 @@
 #include "attach.hpp"
 #include "commands.hpp"
 #include "device.hpp"
+#include "download.hpp"
 #include "exit_status.hpp"
 #include "media/byte_output.hpp"
 #include "media/npy.hpp"
@@ -70,11 +71,9 @@ int run(const GrabOptions& options) {
   if (signals.stopped()) return signals.exit_code();
   if (!subscriber) return fail(subscriber.error());
   const StopSignals::Interrupt interrupt(signals, [&subscriber] { subscriber->interrupt(); });
-  auto downloader =
-      Downloader::open(*runtime, subscriber->device(), subscriber->format().payload_bytes,
-                       {.buffer_count = 1, .ahead = false});
-  if (!downloader) return fail(downloader.error());
-  auto frame = downloader->receive(*subscriber, deadline);
+  auto download = Download::open(*runtime, *subscriber, false);
+  if (!download) return fail(download.error());
+  auto frame = download->receive(*subscriber, deadline);
   if (signals.stopped()) return signals.exit_code();
   if (frame.failed_with(Code::timed_out)) {
     say("grab '" + options.channel + "': no frame was published within " +

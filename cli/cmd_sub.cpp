@@ -11,6 +11,7 @@
 #include "attach.hpp"
 #include "commands.hpp"
 #include "device.hpp"
+#include "download.hpp"
 #include "exit_status.hpp"
 #include "json.hpp"
 #include "stop_signals.hpp"
@@ -45,12 +46,12 @@ const char* name(End end) noexcept {
 class SubRun {
  public:
   SubRun(const SubOptions& options, StopSignals& signals, Subscriber& subscriber,
-         media::FrameSink* sink, Downloader* downloader)
+         media::FrameSink* sink, Download* download)
       : options_(options),
         signals_(signals),
         subscriber_(subscriber),
         sink_(sink),
-        downloader_(downloader) {}
+        download_(download) {}
 
   Outcome receive_all() {
     while (frames_ < options_.count.value_or(UINT64_MAX)) {
@@ -106,7 +107,7 @@ class SubRun {
   }
 
   Result<void> write_one() {
-    auto frame = downloader_->receive(subscriber_, kForever);
+    auto frame = download_->receive(subscriber_, kForever);
     if (!frame) return std::move(frame).error();
     if (Result<void> written = write(*frame); !written) {
       write_error_ = std::move(written).error();
@@ -151,7 +152,7 @@ class SubRun {
   StopSignals& signals_;
   Subscriber& subscriber_;
   media::FrameSink* sink_;
-  Downloader* downloader_;  // with a sink
+  Download* download_;  // with a sink
   std::optional<Error> write_error_;
   std::optional<Format> format_;
   std::uint64_t frames_ = 0;
@@ -260,19 +261,17 @@ int run(const SubOptions& options) {
   say_granted(options, *subscriber);
 
   std::unique_ptr<media::FrameSink> sink;
-  std::optional<Downloader> downloader;
+  std::optional<Download> download;
   if (options.container) {
     // Ahead only in order: a newest frame that waits is not the newest any more.
-    auto opened_downloader =
-        Downloader::open(*runtime, subscriber->device(), subscriber->format().payload_bytes,
-                         {.ahead = options.queue_depth > 0});
-    if (!opened_downloader) return fail_early(options, signals, opened_downloader.error());
-    downloader = *std::move(opened_downloader);
+    auto opened_download = Download::open(*runtime, *subscriber, options.queue_depth > 0);
+    if (!opened_download) return fail_early(options, signals, opened_download.error());
+    download = *std::move(opened_download);
     auto opened = media::open_sink(*options.container, options.file, options.count);
     if (!opened) return fail_early(options, signals, opened.error());
     sink = *std::move(opened);
   }
-  SubRun run(options, signals, *subscriber, sink.get(), downloader ? &*downloader : nullptr);
+  SubRun run(options, signals, *subscriber, sink.get(), download ? &*download : nullptr);
   const std::int64_t begin_ns = monotonic_ns();
   const Outcome outcome = run.finish(run.receive_all());
   const double seconds = static_cast<double>(monotonic_ns() - begin_ns) / 1e9;

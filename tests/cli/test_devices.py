@@ -273,6 +273,27 @@ class DevicesTest(CliCase):
         self.skip_if_apart("--gpu", 0)
         self.assertEqual(self.received("--gpu", 0), (frame, gpus[0]))
 
+    def test_keep_follows_publishers_to_other_devices(self):
+        gpus = self.two_gpus() if STAND_IN else GPUS
+        frame = pattern(16 * 12 * 4)
+        source = self.write("frame.raw", frame)
+        subscriber = self.start("sub", "cam0", "--keep", "--policy", "queue:2", "--raw",
+                                self.path("out"))
+        devices = (gpus[0], gpus[-1], "host", gpus[0])
+        for device in devices:
+            publisher = self.start("pub", "cam0", source, "--format", "RGBA", "--size", "16x12",
+                                   "--device", device, "--policy", "block",
+                                   "--wait-subscribers", 1)
+            self.assert_code(self.finish(publisher), 0)
+        self.wait_until(lambda: self.read("out") == frame * len(devices), subscriber)
+        larger = self.write("larger.raw", pattern(16 * 24 * 4))
+        self.finish(self.start("pub", "cam0", larger, "--format", "RGBA", "--size", "16x24",
+                               "--gpu", 0, "--wait-subscribers", 1))
+        finished = self.finish(subscriber)
+        self.assert_code(finished, 1)
+        self.assertIn("the format changed from RGBA 16x12 to RGBA 16x24", finished.err)
+        self.assertEqual(self.read("out"), frame * len(devices))
+
     def test_demo_on_a_named_gpu(self):
         gpus = self.two_gpus() if STAND_IN else GPUS
         for wish in (str(len(gpus) - 1), gpus[-1]):
