@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the documents: relative links lead to files and headings of the tree; none is too long.
+"""Checks the documents: relative links lead to files and headings of the tree; none is too long; in
+tables of measurements the numbers stand under their headings: p50 <= p99 <= p99.9 <= max, and what is
+said of a floor is the ratio of the two.
 
 Usage: tools/check_docs.py [ROOT]
 """
@@ -18,6 +20,9 @@ CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 REFERENCE = re.compile(r"^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?\s*$", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*$", re.MULTILINE)
+TABLE = re.compile(r"^\|.*\|[ \t]*\n\|[-:| ]+\|[ \t]*\n(?:\|.*\|[ \t]*(?:\n|\Z))+", re.MULTILINE)
+ASCENDING = ("p50", "p99", "p99.9", "max")
+RATIO_TOLERANCE = 0.02  # both sides are rounded
 ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -38,12 +43,48 @@ def anchors(text):
     return set(found)
 
 
+def cells(line):
+    return [cell.strip().strip("*") for cell in line.strip().strip("|").split("|")]
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def check_row(row):
+    """What is wrong with the numbers of a row, a dictionary by heading."""
+    known = [(name, row[name]) for name in ASCENDING if row.get(name) is not None]
+    for (low, small), (high, large) in zip(known, known[1:]):
+        if small > large:
+            yield f"{low} of {small:g} is more than {high} of {large:g}"
+    p50, floor, ratio = (row.get(name) for name in ("p50", "floor", "x floor"))
+    if None not in (p50, floor, ratio) and abs(p50 / floor - ratio) > RATIO_TOLERANCE * ratio:
+        yield f"{p50:g} is not {ratio:g} times {floor:g}"
+
+
+def check_tables(path, prose):
+    for table in TABLE.finditer(prose):
+        lines = table.group(0).splitlines()
+        headings = cells(lines[0])
+        if "p50" not in headings:
+            continue
+        first = prose.count("\n", 0, table.start()) + 1
+        for offset, line in enumerate(lines[2:], 2):
+            row = dict(zip(headings, map(number, cells(line))))
+            for fault in check_row(row):
+                yield f"{path}:{first + offset}: {fault}"
+
+
 def check_file(root, path, known, folders):
     text = tree.read(root, path)
     count = text.count("\n")
     if count > LINES_MAX and os.path.basename(path) != "CHANGELOG.md":
         yield f"{path}: {count} lines; at most {LINES_MAX}"
     prose = CODE.sub(blanked, FENCE.sub(blanked, text))
+    yield from check_tables(path, prose)
     for match in [*LINK.finditer(prose), *REFERENCE.finditer(prose)]:
         link = urllib.parse.unquote(match.group(1))
         if ELSEWHERE.match(link):
