@@ -171,7 +171,8 @@ class VRAMLINK_API Receipt {
 /// Publishes frames under a name. One publisher a name at a time; the name is free again as soon as
 /// the process ends. Move-only. The destructor announces the end of the stream and never waits.
 /// Thread-safety: all members from any thread; several threads may claim and publish at once.
-/// Nothing here allocates or makes a system call in steady state but to wake a sleeping subscriber.
+/// Nothing here allocates or makes a system call in steady state but to wake a sleeping subscriber,
+/// and, where ordinary host memory is copied to a GPU, to look whether that memory can be read.
 class VRAMLINK_API Publisher {
  public:
   /// Allocates the slots and listens. `name`: 1 to 120 of letters, digits and `._@+-`, no leading
