@@ -342,7 +342,8 @@ Result<void> AttachAttempt::import_from_gpu(const wire::Offer& offer, os::Unique
   if (copies != CopyFrames::never) kept = VRAMLINK_TRY(os::duplicate(fd.get()));
   Result<runtime::SharedView> view = import_payload(reader, offer, std::move(fd));
   bool must_copy = false;
-  if (view.failed_with(Code::unsupported)) {
+  // Who reads with the owner's GPU and cannot was told why; no other way leads there.
+  if (view.failed_with(Code::unsupported) && reader.device() != owner) {
     if (copies == CopyFrames::never) {
       return std::move(view).error().remedy(
           "subscribe on the publisher's GPU, or allow copies: SubscriberOptions::copy_frames, or "

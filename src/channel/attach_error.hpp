@@ -28,6 +28,13 @@ namespace vramlink::inline v0::channel {
   }
 }
 
+/// What failed below the channel, a call of the system or of a driver, says here which one it was
+/// for.
+[[nodiscard]] inline Error of_channel(Error why, std::string_view channel_name) {
+  if (why.facts() == nullptr || !why.facts()->subject.empty()) return why;
+  return std::move(why).about(channel_name);
+}
+
 /// The other end sent what the protocol does not allow now.
 [[nodiscard]] inline Error unexpected(const char* operation, wire::MessageType type) {
   return Error(Code::corrupt, operation)

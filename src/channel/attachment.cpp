@@ -494,14 +494,28 @@ void Attachment::end(PublisherCore::Leave how) {
   reactor_.unwatch(timer_);
   const std::shared_ptr<PublisherCore> publisher = publisher_.lock();
   if (publisher && was_member && !evicted_) publisher->count_leave(how);
+  const std::uint32_t held = how == PublisherCore::Leave::died ? held_slots() : 0;
   for (const Seat& seat : seats_) {
     if (seat.entry) seat.ring->remove(*seat.entry);
+  }
+  if (publisher && was_member && how == PublisherCore::Leave::died) {
+    base::log(LogLevel::info, publisher->name(),
+              "subscriber pid " + std::to_string(pid_) + " died; slots that it held, " +
+                  std::to_string(held) + ", can be claimed again");
   }
   if (was_member) VRAMLINK_STEP("detach.removed");
   seats_.clear();
   if (publisher) publisher->members_changed();
   connection_->close();  // a peer that sees this finds itself dismissed
   if (publisher) publisher->forget(*this);
+}
+
+std::uint32_t Attachment::held_slots() const noexcept {
+  std::uint32_t held = 0;
+  for (const Seat& seat : seats_) {
+    if (seat.entry) held += seat.entry->held_at_once(seat.ring->generation()->shape.slot_count);
+  }
+  return held;
 }
 
 void Attachment::expire() {

@@ -115,6 +115,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   [[nodiscard]] static Result<wire::Offer> describe(const Generation& generation);
   [[nodiscard]] std::shared_ptr<Member> new_member(const Generation& generation) const;
   void end(PublisherCore::Leave how);
+  /// Of all generations, now.
+  [[nodiscard]] std::uint32_t held_slots() const noexcept;
 
   std::weak_ptr<PublisherCore> publisher_;
   runtime::Reactor& reactor_;

@@ -85,7 +85,7 @@ Result<void> SubscriberCore::wait_attached(const std::string& directory, Deadlin
       if (current_ || !next_.empty()) return {};
       if (attach_error_) why = *attach_error_;
     }
-    if (is_lasting(why)) return why;
+    if (is_lasting(why)) return of_channel(std::move(why), name());
     if (deadline.has_passed()) {
       const Result<std::vector<std::string>> names = link::list_names(directory);
       if (!names) return names.error();
@@ -288,7 +288,7 @@ Error SubscriberCore::explain_revoked(Error error, bool is_lease) const {
 Error SubscriberCore::nobody_locked() {
   // Said once: the search goes on, and may find a better one.
   if (attach_error_ && is_lasting(*attach_error_) && !std::exchange(attach_error_told_, true)) {
-    return *attach_error_;
+    return of_channel(*attach_error_, name());
   }
   return Error(Code::empty, "receive frame");
 }
