@@ -23,10 +23,10 @@
 
 #include "gpu/raw_calls.hpp"
 #include "gpu/raw_driver.hpp"
-#include "gpu/shared_results.hpp"
 #include "gpu/sleepers.hpp"
 #include "harness/process.hpp"
 #include "harness/report.hpp"
+#include "harness/shared_results.hpp"
 
 using namespace vramlink;
 using namespace vramlink::bench;

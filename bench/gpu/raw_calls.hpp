@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "gpu/raw_driver.hpp"
-#include "gpu/shared_results.hpp"
 #include "harness/process.hpp"
+#include "harness/shared_results.hpp"
 
 namespace vramlink::bench {
 

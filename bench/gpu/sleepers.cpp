@@ -16,8 +16,8 @@
 
 #include "gpu/raw_calls.hpp"
 #include "gpu/raw_driver.hpp"
-#include "gpu/shared_results.hpp"
 #include "harness/process.hpp"
+#include "harness/shared_results.hpp"
 
 namespace vramlink::bench {
 namespace {

@@ -19,9 +19,9 @@
 #include <vramlink/vramlink.hpp>
 
 #include "gpu/raw_driver.hpp"
-#include "gpu/shared_results.hpp"
 #include "harness/process.hpp"
 #include "harness/report.hpp"
+#include "harness/shared_results.hpp"
 
 using namespace vramlink;
 using namespace vramlink::bench;
