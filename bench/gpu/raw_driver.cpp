@@ -59,7 +59,6 @@ RawDriver::RawDriver() {
   VRAMLINK_CUDA_SYMBOLS(VRAMLINK_BENCH_FIND)
 #undef VRAMLINK_BENCH_FIND
   find(library, "cuCtxSetCurrent", ctx_set_current);
-  find(library, "cuMemAlloc_v2", mem_alloc);
   find(library, "cuStreamSynchronize", stream_synchronize);
   int count = 0;
   if (init(0) != cu::Status::success || device_get_count(&count) != cu::Status::success ||

@@ -23,7 +23,6 @@ struct Functions {
 #undef VRAMLINK_BENCH_MEMBER
   // What the library does not call.
   Status (*ctx_set_current)(Context context) = nullptr;
-  Status (*mem_alloc)(DevicePointer* address, std::size_t size) = nullptr;
   Status (*stream_synchronize)(Stream stream) = nullptr;
 };
 }  // namespace cu

@@ -258,9 +258,10 @@ class DevicesTest(CliCase):
         self.assertIn(b"(legacy handles)", self.run_cli("ls").out)
         listed = json.loads(self.run_cli("ls", "--json").out)["channels"][0]
         self.assertEqual((listed["path"], listed["legacy_imports"]), ("legacy_handle", 1))
+        explained = json.loads(self.run_cli("explain", "cam0", "--json").out)
+        self.assertIn("legacy handle", explained["paths"][0]["reason"])
         explained = json.loads(self.run_cli("explain", "cam0", "--try", "--json").out)
         self.assertEqual(explained["trial"]["path"], "direct")
-        self.assertIn("legacy handle", explained["paths"][0]["reason"])
 
     def test_hidden_gpu_of_a_channel(self):
         gpus = self.two_gpus()

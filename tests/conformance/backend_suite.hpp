@@ -98,10 +98,10 @@ TYPED_TEST_P(BackendSuite, AnImportOutlivesItsOwner) {
 
 TYPED_TEST_P(BackendSuite, AnotherSizeIsCorrupt) {
   const auto memory = this->backend_->allocate(this->kBytes).value();
-  constexpr std::uint64_t kUnit = TypeParam::kUnitBytes;
-  const std::uint64_t whole = (this->kBytes + kUnit - 1) / kUnit * kUnit;
+  constexpr std::uint64_t kWhole = TypeParam::kUnitBytes;
+  const std::uint64_t whole = (this->kBytes + kWhole - 1) / kWhole * kWhole;
   for (const std::uint64_t size :
-       {std::uint64_t{0}, whole - kUnit, whole + 1, 2 * whole, std::uint64_t{1} << 62}) {
+       {std::uint64_t{0}, whole - kWhole, whole + 1, 2 * whole, std::uint64_t{1} << 62}) {
     EXPECT_TRUE(this->import(*memory, size).failed_with(Code::corrupt)) << size;
   }
   const auto larger = this->backend_->allocate(2 * whole).value();

@@ -41,7 +41,9 @@ class CudaHandle : public CudaBackend {
       const os::Mapping mapping = segment.map(os::Access::read_write).value();
       std::memcpy(mapping.data(), &handle, sizeof(handle));
     }
-    if (seals != 0) EXPECT_TRUE(segment.add_seals(seals));
+    if (seals != 0) {
+      EXPECT_TRUE(segment.add_seals(seals));
+    }
     return os::duplicate(segment.fd()).value();
   }
   [[nodiscard]] Result<std::unique_ptr<backend::ImportedMemory>> import(

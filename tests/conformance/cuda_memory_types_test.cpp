@@ -1,4 +1,5 @@
-// What the driver says an address is: every kind of memory that a program can have.
+// What the driver says an address is: every kind of memory that a program can have. Pools are in
+// driver_pools_test.cpp.
 #include <optional>
 #include <vector>
 
@@ -112,25 +113,6 @@ TEST_F(CudaMemoryTypes, OfSlots) {
   const auto legacy = std::move(cuda::find_devices().value().legacy_backends.at(0));
   const auto by_handle = legacy->allocate(kBytes).value();
   expect_type(MemoryType::device, by_handle->data(), raw().id());
-}
-
-TEST_F(CudaMemoryTypes, OfAPool) {
-  cuda_api::PoolProperties properties{};
-  properties.type = cuda_api::AllocationType::pinned;
-  properties.location = {cuda_api::LocationType::device, 0};
-  cuda_api::MemoryPoolHandle pool = nullptr;
-  if (raw().mem_pool_create(&pool, &properties) != cuda_api::Status::success) {
-    GTEST_SKIP() << "the driver has no pools";
-  }
-  cuda_api::DevicePointer address = 0;
-  const cuda_api::Stream stream = raw_stream(raw().stream());
-  raw().expect(raw().mem_alloc_from_pool_async(&address, kBytes, pool, stream));
-  raw().finish(raw().stream());
-  EXPECT_EQ(inspect(reinterpret_cast<const void*>(address)).type, MemoryType::pool);
-  EXPECT_EQ(inspect(reinterpret_cast<const void*>(address)).device, raw().id());
-  raw().expect(raw().mem_free_async(address, stream));
-  raw().finish(raw().stream());
-  raw().expect(raw().mem_pool_destroy(pool));
 }
 
 }  // namespace

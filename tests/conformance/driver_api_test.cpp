@@ -73,8 +73,6 @@ inline constexpr bool kSame<simcuda::IpcMemoryHandle, CUipcMemHandle_v1> = true;
 template <>
 inline constexpr bool kSame<simcuda::IpcEventHandle, CUipcEventHandle_v1> = true;
 template <>
-inline constexpr bool kSame<cuda_api::IpcMemoryHandle, CUipcMemHandle_v1> = true;
-template <>
 inline constexpr bool kSame<cuda_api::IpcEventHandle, CUipcEventHandle_v1> = true;
 VRAMLINK_STANDS_FOR(Uuid, CUuuid)
 VRAMLINK_STANDS_FOR(DeviceAttribute, CUdevice_attribute)
@@ -219,7 +217,6 @@ VRAMLINK_SAME_FILL(width, width)
 VRAMLINK_SAME_FILL(height, height)
 static_assert(sizeof(simcuda::IpcMemoryHandle) == sizeof(CUipcMemHandle_v1));
 static_assert(sizeof(simcuda::IpcEventHandle) == sizeof(CUipcEventHandle_v1));
-static_assert(sizeof(cuda_api::IpcMemoryHandle) == sizeof(CUipcMemHandle_v1));
 static_assert(sizeof(cuda_api::IpcEventHandle) == sizeof(CUipcEventHandle_v1));
 
 // Values.

@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <span>
 
+#include <vramlink/inspect.hpp>
+#include <vramlink/runtime.hpp>
+
 #include "os/socket.hpp"
 #include "support/child_process.hpp"
 #include "support/raw_cuda.hpp"
@@ -141,6 +144,14 @@ TEST_F(DriverPools, MemoryOfAPoolHasNoPlainHandle) {
     raw.expect(raw.mem_alloc_from_pool_async(&address, kMiB, pool, stream(raw)));
     cuda_api::IpcMemoryHandle handle{};
     EXPECT_EQ(raw.ipc_get_mem_handle(&handle, address), Status::invalid_value);
+    const TemporaryDirectory directory;
+    const Runtime runtime = Runtime::open({.directory = directory.path()}).value();
+    const MemoryInfo info =
+        inspect_memory(runtime, reinterpret_cast<const void*>(address + 100)).value();
+    EXPECT_EQ(info.type, MemoryType::pool) << to_string(info.type);
+    EXPECT_EQ(info.device, raw.id());
+    EXPECT_EQ(info.offset_bytes, 100U);
+    EXPECT_FALSE(info.exports_legacy_handle);
     raw.expect(raw.mem_free_async(address, stream(raw)));
     raw.finish(raw.stream());
     raw.expect(raw.mem_pool_destroy(pool));

@@ -105,8 +105,6 @@ Result<void> HandleMemory::make_handle() {
   return handle_.add_seals(os::kFullSeals);
 }
 
-HandleMemory::~HandleMemory() { device_->own_work().destroy_later(std::move(block_)); }
-
 Result<os::UniqueFd> HandleMemory::export_memory() const { return os::duplicate(handle_.fd()); }
 
 Result<std::unique_ptr<HandleImport>> HandleImport::import(std::shared_ptr<OpenDevice> device,

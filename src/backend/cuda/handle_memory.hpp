@@ -5,9 +5,9 @@
 // |---------------|----------------------|--------------------------------------------------------|
 // | Block         | cuMemFree            | the context; importers keep the memory on their own    |
 // | OpenHandle    | cuIpcCloseMemHandle  | the context                                            |
-// | HandleMemory, | OwnWork, once no     | the OpenDevice, which it holds                         |
-// | HandleImport  | copy of ours can use |                                                        |
-// |               | it                   |                                                        |
+// | HandleMemory  | its Block            | the OpenDevice, which it holds                         |
+// | HandleImport  | OwnWork, once no     | the OpenDevice, which it holds                         |
+// |               | copy of ours uses it |                                                        |
 #pragma once
 
 #include <memory>
@@ -32,7 +32,8 @@ class HandleMemory final : public backend::Memory {
   /// no handle for the memory.
   [[nodiscard]] static Result<std::unique_ptr<HandleMemory>> allocate(
       std::shared_ptr<OpenDevice> device, std::uint64_t size_bytes);
-  ~HandleMemory() override;
+  /// Waits for all work of the device: cuMemFree does, so no grave of OwnWork may hold this.
+  ~HandleMemory() override = default;
   HandleMemory(const HandleMemory&) = delete;
   HandleMemory& operator=(const HandleMemory&) = delete;
 
