@@ -143,7 +143,7 @@ class DemoRun {
 
 // The Runtime goes again before the processes start.
 Result<DeviceInfo> choose(const DemoOptions& options) {
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return std::move(runtime).error();
   return choose_device(*runtime, options.device);
 }

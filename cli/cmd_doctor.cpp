@@ -34,14 +34,14 @@ int run(const DoctorOptions& options) {
   doctor::Findings findings(options.json, options.strict);
   findings.begin("host", std::string("host memory, vramlink ") + version_string());
   doctor::check_kernel(findings);
-  const std::optional<Runtime> runtime = doctor::check_directory(findings);
+  const std::optional<doctor::Place> place = doctor::check_directory(findings, options.group);
   bool host_ready = false;
   doctor::GpuCount gpus;
-  if (runtime) {
-    doctor::check_channels(findings, *runtime);
-    findings.add(doctor::check_round_trip(DeviceId::host(), DeviceId::host()));
+  if (place) {
+    doctor::check_channels(findings, place->runtime);
+    findings.add(doctor::check_round_trip(DeviceId::host(), DeviceId::host(), place->trip_group));
     host_ready = findings.usable("round-trip");
-    gpus = doctor::check_gpus(findings, *runtime, demand);
+    gpus = doctor::check_gpus(findings, place->runtime, demand, place->trip_group);
   } else {
     findings.add({"round-trip", doctor::Verdict::skip, "needs the directory", {}});
     findings.begin("driver", "GPU driver");

@@ -116,12 +116,13 @@ bool is_no_answer(Code code) noexcept {
          code == Code::peer_gone || code == Code::not_found;
 }
 
-std::optional<Error> other_user(const ProcessInfo& owner) {
+std::optional<Error> other_user(const ProcessInfo& owner, const ExplainOptions& options) {
+  if (!options.group.empty()) return std::nullopt;  // the library knows whom it trusts then
   if (owner.uid < 0 || owner.uid == static_cast<std::int64_t>(::geteuid())) return std::nullopt;
   return Error(Code::permission_denied, kExplain)
       .because("its publisher runs as uid " + std::to_string(owner.uid) + ", this process as uid " +
                std::to_string(::geteuid()))
-      .remedy("run both as one user");
+      .remedy("run both as one user, or share the channel with a group of users (--group)");
 }
 
 /// The device that is to read, or why there is none.
@@ -145,7 +146,7 @@ Result<Explanation> explain_channel(const Runtime& runtime, const std::string& c
   if (!owner) return owner.error();
   explanation.owner = *owner;
   if (owner->stopped) return stopped_error(channel, *owner);
-  explanation.barrier = other_user(*owner);
+  explanation.barrier = other_user(*owner, options);
   if (explanation.barrier) {
     explanation.owner_pid = owner->pid;
     explanation.paths = explain::no_paths(*explanation.barrier);
@@ -193,7 +194,7 @@ Error owns_none(const Runtime& runtime, const ProcessInfo& process) {
   if (process.uid >= 0 && process.uid != static_cast<std::int64_t>(::geteuid())) {
     reason += "; it runs as uid " + std::to_string(process.uid) + ", this process as uid " +
               std::to_string(::geteuid()) + ", and each user has a folder of its own";
-    remedy = "run both as one user";
+    remedy = "run both as one user, or share its channels with a group of users (--group)";
   } else if (std::find(others.begin(), others.end(), "mnt") != others.end()) {
     reason += "; it is in another mount namespace, where that folder may be another";
     remedy = "mount one folder into both, and set VRAMLINK_RUNTIME_DIR to it";
@@ -341,7 +342,7 @@ int run(const ExplainOptions& options) {
   const auto fail_early = [&](const Error& error) {
     return fail_with_object(options, is_pid, error);
   };
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return fail_early(runtime.error());
   const auto names = find_channels(*runtime, options.what, is_pid);
   if (!names) return fail_early(names.error());

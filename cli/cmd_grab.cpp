@@ -55,7 +55,7 @@ int run(const GrabOptions& options) {
   }
   StopSignals signals;
   const Deadline deadline = deadline_in(options.timeout_ns);
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return fail(runtime.error());
   SubscriberOptions subscriber_options;
   subscriber_options.held_count_max = 1;

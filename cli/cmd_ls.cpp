@@ -152,7 +152,7 @@ std::vector<Result<ChannelInfo>> ask_all(const Runtime& runtime,
 }  // namespace
 
 int run(const LsOptions& options) {
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return fail(runtime.error());
   auto names = list_channels(*runtime);
   if (!names) return fail(names.error());

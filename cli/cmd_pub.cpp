@@ -186,7 +186,7 @@ int publish(const PubOptions& options, StopSignals& signals, media::FrameSource&
     format.rate_numerator = options.rate->numerator;
     format.rate_denominator = options.rate->denominator;
   }
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return fail_early(options, signals, runtime.error());
   const auto device = choose_device(*runtime, options.device, options.legacy_handles);
   if (!device) return fail_early(options, signals, device.error());

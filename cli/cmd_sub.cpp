@@ -238,7 +238,7 @@ void say_granted(const SubOptions& options, const Subscriber& subscriber) {
 
 int run(const SubOptions& options) {
   StopSignals signals;
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return fail_early(options, signals, runtime.error());
   SubscriberOptions subscriber_options;
   subscriber_options.policy = ReceivePolicy::queue(options.queue_depth);

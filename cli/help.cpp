@@ -13,7 +13,9 @@ constexpr auto kTexts = std::to_array<HelpText>({
      "  vramlink pub cam0 clip.y4m --loop\n",
      "COMMAND [options]", "Shares frames and tensors between the processes of this host.",
      "Names live in $VRAMLINK_RUNTIME_DIR, else $XDG_RUNTIME_DIR/vramlink, else\n"
-     "/run/user/UID/vramlink, else /tmp/vramlink-UID.\n"},
+     "/run/user/UID/vramlink, else /tmp/vramlink-UID. With --group or VRAMLINK_GROUP other users\n"
+     "share them: in $VRAMLINK_RUNTIME_DIR, else /run/vramlink-group-GID if it is there, else\n"
+     "/tmp/vramlink-group-GID.\n"},
     {"demo",
      "  vramlink demo\n"
      "  vramlink demo --crash --seconds 20\n",

@@ -152,6 +152,16 @@ void add_device_id(CLI::App& app, DeviceId& device) {
   });
 }
 
+/// Of users, who may be others than this one.
+void add_group(CLI::App& app, std::string& group) {
+  app.add_option("--group", group, "share with that group of users: its name or number")
+      ->type_name("GROUP")
+      ->envname("VRAMLINK_GROUP")
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string("a group has a name or a number") : std::string();
+      });
+}
+
 CLI::App& add_command(CLI::App& app, const char* name) {
   CLI::App& command = *app.add_subcommand(name);
   command.set_help_flag("-h,--help", "print this text");
@@ -181,6 +191,7 @@ void add_demo(CLI::App& app, DemoOptions& options) {
   command.add_flag("--crash", options.crash,
                    "every 2 seconds kill -9 the publisher or a subscriber, in turn");
   command.add_flag("--json", options.json, "print the summary as one JSON object");
+  add_group(command, options.group);
   add_color(command);
 }
 
@@ -188,6 +199,7 @@ void add_demo_child(CLI::App& app, DemoChildOptions& options, const char* name) 
   CLI::App& command = *app.add_subcommand(name)->group("");
   command.add_option("--channel", options.channel)->required();
   command.add_option("--parent", options.parent_pid)->required();
+  command.add_option("--group", options.group);
   add_device_id(command, options.device);
   command.add_option("--first", options.first_number);
   command.add_option("--queue", options.queue_depth);
@@ -256,6 +268,7 @@ void add_pub(CLI::App& app, PubOptions& options) {
   add_seconds(command, "--linger", "how long queues may take to empty at the end; default 5",
               options.linger_ns);
   command.add_flag("--json", options.json, "print the statistics as one JSON object");
+  add_group(command, options.group);
   add_color(command);
 }
 
@@ -297,6 +310,7 @@ void add_sub(CLI::App& app, SubOptions& options) {
   command.add_flag("--keep", options.keep,
                    "at the end of the stream wait for the next publisher of the name");
   command.add_flag("--json", options.json, "print the statistics as one JSON object");
+  add_group(command, options.group);
   add_color(command);
 }
 
@@ -316,6 +330,7 @@ void add_grab(CLI::App& app, GrabOptions& options) {
   add_copy_frames(command, options.copy_frames);
   add_seconds(command, "--timeout", "how long to wait for the channel and a frame; default 10",
               options.timeout_ns);
+  add_group(command, options.group);
   add_color(command);
 }
 
@@ -323,6 +338,7 @@ void add_ls(CLI::App& app, LsOptions& options) {
   CLI::App& command = add_command(app, "ls");
   command.add_flag("--json", options.json, "print one JSON object");
   command.add_flag("--names", options.names, "print the names only, one a line");
+  add_group(command, options.group);
   add_color(command);
 }
 
@@ -330,6 +346,7 @@ void add_doctor(CLI::App& app, DoctorOptions& options) {
   CLI::App& command = add_command(app, "doctor");
   command.add_flag("--strict", options.strict, "exit code 1 after a warning, too");
   command.add_flag("--json", options.json, "print one JSON object");
+  add_group(command, options.group);
   add_color(command);
 }
 
@@ -337,6 +354,7 @@ void add_doctor_child(CLI::App& app, DoctorChildOptions& options, const char* na
   CLI::App& command = *app.add_subcommand(name)->group("");
   command.add_option("--channel", options.channel)->required();
   command.add_option("--parent", options.parent_pid)->required();
+  command.add_option("--group", options.group);
   add_device_id(command, options.device);
 }
 
@@ -350,6 +368,7 @@ void add_explain(CLI::App& app, ExplainOptions& options) {
   add_seconds(command, "--timeout", "how long to wait for answers and the frame; default 10",
               options.timeout_ns);
   command.add_flag("--json", options.json, "print one JSON object");
+  add_group(command, options.group);
   add_color(command);
 }
 

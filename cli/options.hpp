@@ -18,6 +18,7 @@
 namespace vramlink::cli {
 
 struct DemoOptions {
+  std::string group;  ///< of users, that a channel is shared with; empty: this user alone
   std::int64_t seconds_ns = 5'000'000'000;
   Size size{1920, 1080};
   Rate rate{60, 1};
@@ -31,6 +32,7 @@ struct DemoOptions {
 /// use.
 struct DemoChildOptions {
   bool publisher = false;
+  std::string group;
   std::string channel;
   std::int32_t parent_pid = 0;
   DeviceId device;
@@ -42,6 +44,7 @@ struct DemoChildOptions {
 };
 
 struct PubOptions {
+  std::string group;
   std::string channel;
   std::vector<std::string> files;
   bool test_card = false;
@@ -60,6 +63,7 @@ struct PubOptions {
 };
 
 struct SubOptions {
+  std::string group;
   std::string channel;
   std::optional<media::Container> container;  ///< none: frames are counted only
   std::string file;
@@ -73,6 +77,7 @@ struct SubOptions {
 };
 
 struct GrabOptions {
+  std::string group;
   std::string channel;
   std::string out;
   std::optional<DeviceWish> device;  ///< none: the channel's own
@@ -81,11 +86,13 @@ struct GrabOptions {
 };
 
 struct LsOptions {
+  std::string group;
   bool json = false;
   bool names = false;
 };
 
 struct DoctorOptions {
+  std::string group;
   bool json = false;
   bool strict = false;  ///< a warning fails, too
 };
@@ -94,12 +101,14 @@ struct DoctorOptions {
 /// own use.
 struct DoctorChildOptions {
   bool publisher = false;
+  std::string group;
   std::string channel;
   std::int32_t parent_pid = 0;
   DeviceId device;
 };
 
 struct ExplainOptions {
+  std::string group;
   std::string what;                  ///< a channel's name, or a process's pid
   std::optional<DeviceWish> device;  ///< none: the channel's own
   bool copy_frames = false;          ///< to that device, where it cannot reach the channel's

@@ -33,8 +33,8 @@ std::string name_of(const Part& part, pid_t pid) {
 
 // Whoever opens a name takes away what a dead owner left. Starts threads: only when no process is
 // to be started any more.
-void sweep(const std::string& channel) {
-  auto runtime = Runtime::open();
+void sweep(const std::string& channel, const std::string& group) {
+  auto runtime = Runtime::open({.group = group});
   const auto format = Format::image(PixelFormat::gray8, 1, 1);
   if (!runtime || !format) return;
   static_cast<void>(!Publisher::open(*runtime, channel, *format));
@@ -63,6 +63,7 @@ bool Cast::start_part(std::size_t index) {
   Part& part = parts_[index];
   std::vector<std::string> arguments{index == 0 ? "demo-publisher" : "demo-subscriber", "--channel",
                                      channel_, "--parent", std::to_string(::getpid())};
+  if (!options_.group.empty()) arguments.insert(arguments.end(), {"--group", options_.group});
   if (index == 0) {
     const std::string size =
         std::to_string(options_.size.width) + "x" + std::to_string(options_.size.height);
@@ -166,7 +167,7 @@ void Cast::end() {
     note_fault(kFailure, name_of(part, part.child->pid()) + " did not end when asked to");
     part.child->kill();
   }
-  if (!parts_[0].child || parts_[0].child->exit_code() != 0) sweep(channel_);
+  if (!parts_[0].child || parts_[0].child->exit_code() != 0) sweep(channel_, options_.group);
 }
 
 }  // namespace vramlink::cli::demo

@@ -119,7 +119,7 @@ int run_publisher(const DemoChildOptions& options, ParentLink& link) {
   format->rate_denominator = options.rate.denominator;
   auto card = media::TestCard::make(*format);
   if (!card) return fail(card.error());
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return fail(runtime.error());
   PublisherOptions publisher_options;
   publisher_options.slot_count = kSlotCount;

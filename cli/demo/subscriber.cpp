@@ -105,7 +105,7 @@ class Checking {
 }  // namespace
 
 int run_subscriber(const DemoChildOptions& options, ParentLink& link) {
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return fail(runtime.error());
   SubscriberOptions subscriber_options;
   subscriber_options.policy = ReceivePolicy::queue(options.queue_depth);

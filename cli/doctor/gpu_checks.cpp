@@ -149,8 +149,8 @@ const DeviceInfo* next_usable(const std::vector<DeviceInfo>& devices, const Devi
 
 /// Each GPU is read by one other; all pairs would take long. That two cannot reach each other's
 /// memory is a property of many machines, and no fault.
-Check peer_check(const DeviceInfo& device, const DeviceInfo& reader) {
-  Check check = check_round_trip(device.id, reader.id);
+Check peer_check(const DeviceInfo& device, const DeviceInfo& reader, const std::string& group) {
+  Check check = check_round_trip(device.id, reader.id, group);
   check.id = "peer";
   check.text = "read by GPU " + std::to_string(reader.gpu.ordinal) + ": " + check.text;
   if (check.verdict == Verdict::fail) {
@@ -169,7 +169,8 @@ GpuDemand::GpuDemand() : required_(environment(kDemand) == "require") {
   if (required_) ::setenv(kDemand, "auto", 1);
 }
 
-GpuCount check_gpus(Findings& findings, const Runtime& runtime, const GpuDemand& demand) {
+GpuCount check_gpus(Findings& findings, const Runtime& runtime, const GpuDemand& demand,
+                    const std::string& group) {
   GpuCount count;
   findings.begin("driver", "GPU driver");
   const std::vector<DeviceInfo> devices = runtime.devices();
@@ -187,11 +188,11 @@ GpuCount check_gpus(Findings& findings, const Runtime& runtime, const GpuDemand&
     findings.add(device_check(device));
     if (!device.usable) continue;
     findings.add(sharing_check(device.gpu));
-    findings.add(check_round_trip(device.id, device.id));
+    findings.add(check_round_trip(device.id, device.id, group));
     if (!findings.usable("round-trip")) continue;
     ++count.ready;
     if (const DeviceInfo* reader = next_usable(devices, device)) {
-      findings.add(peer_check(device, *reader));
+      findings.add(peer_check(device, *reader, group));
     }
   }
   return count;

@@ -27,8 +27,9 @@ struct GpuCount {
   std::uint64_t ready = 0;
 };
 
-/// Driver, visibility, and for each GPU what it is, how it is shared, and frames through it.
+/// Driver, visibility, and for each GPU what it is, how it is shared, and frames through it, sent
+/// for `group`.
 [[nodiscard]] GpuCount check_gpus(Findings& findings, const Runtime& runtime,
-                                  const GpuDemand& demand);
+                                  const GpuDemand& demand, const std::string& group);
 
 }  // namespace vramlink::cli::doctor

@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <vramlink/diagnose.hpp>
@@ -75,6 +76,10 @@ const char* rule_text(DirectoryRule rule) noexcept {
       return "by XDG_RUNTIME_DIR";
     case DirectoryRule::run_user:
       return "as /run/user/UID is there";
+    case DirectoryRule::run_group:
+      return "as /run has one for the group";
+    case DirectoryRule::tmp_group:
+      return "as neither VRAMLINK_RUNTIME_DIR is set nor /run has one for the group";
     case DirectoryRule::tmp:
       break;
   }
@@ -88,9 +93,13 @@ std::string mode_text(mode_t mode) {
 }
 
 // What the library does not refuse, and yet no channel can be opened in.
-Check directory_check(const DirectoryChoice& choice, bool was_there) {
+Check directory_check(const DirectoryChoice& choice, bool was_there, const std::string& group) {
   Check check{"directory", Verdict::pass, choice.path, {}};
   struct stat status {};
+  if (!group.empty() && !was_there) {
+    check.text += std::string(" will be made by its first publisher, ") + rule_text(choice.rule);
+    return check;
+  }
   if (::stat(choice.path.c_str(), &status) != 0) {
     check.verdict = Verdict::fail;
     check.text += " cannot be looked at";
@@ -99,10 +108,14 @@ Check directory_check(const DirectoryChoice& choice, bool was_there) {
   }
   check.text += (was_there ? ", mode " : ", made with mode ") + mode_text(status.st_mode) +
                 ", uid " + std::to_string(status.st_uid) + ", " + rule_text(choice.rule);
+  if (!group.empty() && status.st_uid != ::geteuid()) {
+    check.text += "; shared with group " + group + ", and its owner alone publishes there";
+    return check;
+  }
   if (::access(choice.path.c_str(), R_OK | W_OK | X_OK) != 0) {
     check.verdict = Verdict::fail;
     check.text += "; it cannot be written to";
-    check.remedy = "chmod 700 " + choice.path;
+    check.remedy = (group.empty() ? "chmod 700 " : "chmod 2750 ") + choice.path;
     return check;
   }
   struct statvfs space {};
@@ -131,24 +144,27 @@ void check_kernel(Findings& findings) {
   check_locked(findings);
 }
 
-std::optional<Runtime> check_directory(Findings& findings) {
-  const DirectoryChoice choice = choose_directory();
+std::optional<Place> check_directory(Findings& findings, const std::string& group) {
+  const DirectoryChoice choice = choose_directory({.group = group});
   struct stat status {};
   const bool was_there = ::lstat(choice.path.c_str(), &status) == 0;
-  auto runtime = Runtime::open();
+  const bool reads_only = !group.empty() && was_there && status.st_uid != ::geteuid();
+  if (reads_only) ::unsetenv("VRAMLINK_RUNTIME_DIR");  // before there is another thread
+  auto runtime = Runtime::open({.directory = choice.path, .group = group});
   if (!runtime) {
     Check check = failed_check("directory", runtime.error());
-    check.text += std::string("; chosen ") + rule_text(choice.rule);
+    if (!choice.path.empty()) check.text += std::string("; chosen ") + rule_text(choice.rule);
     const bool ours = was_there && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
-    check.remedy = ours ? "chmod 700 " + choice.path : kOwnDirectory;
+    // Of a group's the error itself says what to do.
+    if (group.empty()) check.remedy = ours ? "chmod 700 " + choice.path : kOwnDirectory;
     findings.add(std::move(check));
     return std::nullopt;
   }
-  Check check = directory_check(choice, was_there);
+  Check check = directory_check(choice, was_there, group);
   const bool failed = check.verdict == Verdict::fail;
   findings.add(std::move(check));
   if (failed) return std::nullopt;
-  return *std::move(runtime);
+  return Place{*std::move(runtime), reads_only ? std::string() : group};
 }
 
 void check_channels(Findings& findings, const Runtime& runtime) {

@@ -65,9 +65,12 @@ void listen(Traveller& publisher, Traveller& subscriber, std::int64_t until_ns) 
 }
 
 std::optional<ChildProcess> start(const char* role, const std::string& channel,
-                                  const DeviceId& device) {
-  return ChildProcess::start({role, "--channel", channel, "--parent", std::to_string(::getpid()),
-                              "--device", to_string(device)});
+                                  const DeviceId& device, const std::string& group) {
+  std::vector<std::string> arguments{
+      role,       "--channel",      channel, "--parent", std::to_string(::getpid()),
+      "--device", to_string(device)};
+  if (!group.empty()) arguments.insert(arguments.end(), {"--group", group});
+  return ChildProcess::start(arguments);
 }
 
 /// Empty if it ended as it should.
@@ -105,11 +108,11 @@ Check failed(std::string text) {
 
 }  // namespace
 
-Check check_round_trip(const DeviceId& device, const DeviceId& reader) {
+Check check_round_trip(const DeviceId& device, const DeviceId& reader, const std::string& group) {
   const std::string channel = "doctor-" + std::to_string(::getpid());
   const std::int64_t until_ns = monotonic_ns() + kTripWaitNs;
-  Traveller publisher{"publisher", start("doctor-publisher", channel, device)};
-  Traveller subscriber{"subscriber", start("doctor-subscriber", channel, reader)};
+  Traveller publisher{"publisher", start("doctor-publisher", channel, device, group)};
+  Traveller subscriber{"subscriber", start("doctor-subscriber", channel, reader, group)};
   listen(publisher, subscriber, until_ns);
   // Who only waited in vain for the other knows less.
   const Traveller* first = &publisher;

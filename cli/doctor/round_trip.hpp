@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include <vramlink/device.hpp>
 
@@ -24,9 +25,11 @@ struct TripReport {
   std::array<char, 1024> trouble{};  ///< an error's text; empty without one
 };
 
-/// Publishes through memory of `device` in one new process, and receives with `reader` in another.
-/// The check's id is "round-trip". Half a minute at most; whatever hangs is killed.
-[[nodiscard]] Check check_round_trip(const DeviceId& device, const DeviceId& reader);
+/// Publishes through memory of `device` in one new process, and receives with `reader` in another,
+/// both for `group`. The check's id is "round-trip". Half a minute at most; whatever hangs is
+/// killed.
+[[nodiscard]] Check check_round_trip(const DeviceId& device, const DeviceId& reader,
+                                     const std::string& group);
 
 /// The processes themselves; exit codes.
 [[nodiscard]] int run_trip_publisher(const DoctorChildOptions& options);

@@ -39,7 +39,7 @@ Result<media::TestCard> make_card() {
 Result<void> publish_all(const DoctorChildOptions& options, ParentLink& link, TripReport& report) {
   auto card = make_card();
   if (!card) return std::move(card).error();
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return std::move(runtime).error();
   PublisherOptions publisher_options;
   publisher_options.slot_count = kSlotCount;
@@ -71,7 +71,7 @@ Result<void> publish_all(const DoctorChildOptions& options, ParentLink& link, Tr
 Result<void> receive_all(const DoctorChildOptions& options, TripReport& report) {
   auto card = make_card();
   if (!card) return std::move(card).error();
-  auto runtime = Runtime::open();
+  auto runtime = Runtime::open({.group = options.group});
   if (!runtime) return std::move(runtime).error();
   SubscriberOptions subscriber_options;
   subscriber_options.policy = ReceivePolicy::queue(kSlotCount - 1);

@@ -47,11 +47,13 @@ enum class DirectoryRule : std::uint8_t {
   vramlink_runtime_dir,  ///< $VRAMLINK_RUNTIME_DIR
   xdg_runtime_dir,       ///< $XDG_RUNTIME_DIR/vramlink
   run_user,              ///< /run/user/UID/vramlink
-  tmp                    ///< /tmp/vramlink-UID
+  tmp,                   ///< /tmp/vramlink-UID
+  run_group,             ///< /run/vramlink-group-GID is there
+  tmp_group              ///< /tmp/vramlink-group-GID
 };
 
 struct DirectoryChoice {
-  std::string path;
+  std::string path;  ///< empty for a group that does not exist
   DirectoryRule rule = DirectoryRule::tmp;
 };
 

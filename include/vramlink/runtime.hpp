@@ -15,8 +15,13 @@ namespace vramlink::inline v0 {
 struct RuntimeOptions {
   /// Folder for names and sockets. Empty: $VRAMLINK_RUNTIME_DIR, else $XDG_RUNTIME_DIR/vramlink,
   /// else /run/user/UID/vramlink, else /tmp/vramlink-UID. Created with mode 0700; must be ours
-  /// alone.
-  std::string directory;
+  /// alone. For a group: $VRAMLINK_RUNTIME_DIR, else /run/vramlink-group-GID if it is there, else
+  /// /tmp/vramlink-group-GID, with mode 2750 and that group, made by the first publisher.
+  std::string directory = {};
+  /// Empty: processes of this user alone. A name or a number: members of that group of users may
+  /// subscribe and look, whatever user they run as, and the folder's owner may publish. Both sides
+  /// say it: it is the subscriber's consent to read what a publisher of another user wrote.
+  std::string group = {};
 };
 
 /// What a process shares among all its channels: one reactor thread, one janitor thread and the
@@ -29,9 +34,9 @@ class VRAMLINK_API Runtime {
   /// Starts the threads if this is the first. Does not wait for anyone. With VRAMLINK_CUDA=require
   /// in the environment it also looks for a usable GPU, and fails as that does (no_driver,
   /// no_device, unsupported).
-  /// Codes: permission_denied (folder not ours), invalid_argument (a path that is not absolute, or
-  /// too long), not_found (the folder above is missing), os, resource_exhausted, out_of_memory,
-  /// wrong_state (forked child).
+  /// Codes: permission_denied (folder not ours, or not that of a group that we are in),
+  /// invalid_argument (a path that is not absolute, or too long; no such group), not_found (the
+  /// folder above is missing), os, resource_exhausted, out_of_memory, wrong_state (forked child).
   [[nodiscard]] static Result<Runtime> open(const RuntimeOptions& options = {});
 
   /// Every device, the unusable ones with their reason. The host comes first. Loads the GPU driver

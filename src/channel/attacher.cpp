@@ -26,7 +26,7 @@ constexpr std::int64_t kRetryUnwatchedNs = 100'000'000;
 
 }  // namespace
 
-Attacher::Attacher(std::shared_ptr<runtime::ProcessState> process, std::string directory,
+Attacher::Attacher(std::shared_ptr<runtime::ProcessState> process, os::RuntimeDirectory directory,
                    std::string name, const SubscriberOptions& options)
     : process_(std::move(process)),
       directory_(std::move(directory)),
@@ -69,7 +69,7 @@ const std::shared_ptr<Parking>& Attacher::parking() {
 
 void Attacher::watch_directory() {
   if (directory_watch_id_ != 0) return;
-  Result<os::DirectoryWatch> watch = os::DirectoryWatch::open(directory_);
+  Result<os::DirectoryWatch> watch = os::DirectoryWatch::open(directory_.path);
   if (watch) {
     directory_watch_ = *std::move(watch);
     const Result<runtime::WatchId> id = process_->reactor().watch(
@@ -82,9 +82,11 @@ void Attacher::watch_directory() {
     }
   }
   directory_watch_ = os::DirectoryWatch();
+  // A group's is made by its publisher, who is yet to come.
+  if (directory_.group && watch.failed_with(Code::not_found)) return;
   if (!std::exchange(told_of_no_watch_, true)) {
     base::log(LogLevel::warn, name_,
-              "no watch on " + directory_ + " can be had" +
+              "no watch on " + directory_.path + " can be had" +
                   (watch ? std::string() : ": " + to_string(watch.error())) +
                   ". A new publisher is looked for every 100 ms instead");
   }
@@ -117,7 +119,7 @@ void Attacher::search() {
   if (stopped_ || attempt_) return;
   cancel_retry();
   watch_directory();  // before the look, so that a socket that appears meanwhile is reported
-  Result<os::Socket> socket = os::Socket::connect(link::socket_path(directory_, name_));
+  Result<os::Socket> socket = link::connect_to_publisher(directory_, name_);
   const Result<void> greeted = socket ? greet(*std::move(socket)) : Result<void>(socket.error());
   if (greeted) return;
   if (const auto core = core_.lock()) core->attach_failed(greeted.error());

@@ -19,6 +19,7 @@
 #include "channel/subscriber_session.hpp"
 #include "link/connection.hpp"
 #include "os/directory_watch.hpp"
+#include "os/group_directory.hpp"
 #include "runtime/process_state.hpp"
 
 namespace vramlink::inline v0::channel {
@@ -30,8 +31,8 @@ class AttachAttempt;
 /// which it refers to weakly.
 class Attacher : public std::enable_shared_from_this<Attacher> {
  public:
-  Attacher(std::shared_ptr<runtime::ProcessState> process, std::string directory, std::string name,
-           const SubscriberOptions& options);
+  Attacher(std::shared_ptr<runtime::ProcessState> process, os::RuntimeDirectory directory,
+           std::string name, const SubscriberOptions& options);
 
   /// Begins to search. Once.
   void start(std::weak_ptr<SubscriberCore> core);
@@ -42,7 +43,6 @@ class Attacher : public std::enable_shared_from_this<Attacher> {
   void part_with(const std::shared_ptr<SubscriberSession>& session);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
 
  private:
   friend class AttachAttempt;
@@ -59,7 +59,7 @@ class Attacher : public std::enable_shared_from_this<Attacher> {
   void ended(const AttachAttempt& attempt, const Error& why, bool was_attached);
 
   const std::shared_ptr<runtime::ProcessState> process_;
-  const std::string directory_;
+  const os::RuntimeDirectory directory_;
   const std::string name_;
   const SubscriberOptions options_;
   std::weak_ptr<SubscriberCore> core_;

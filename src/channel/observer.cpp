@@ -126,7 +126,7 @@ std::string program_of(const os::ProcessIdentity& identity) {
 Result<void> ask(const Runtime& runtime, std::string_view name, Deadline deadline,
                  ChannelInfo& info) {
   const os::Socket socket =
-      VRAMLINK_TRY(os::Socket::connect(link::socket_path(runtime.directory(), name)));
+      VRAMLINK_TRY(link::connect_to_publisher(runtime.state()->directory(), name));
   VRAMLINK_CHECK(send_hello(socket, name));
   std::vector<os::UniqueFd> fds;
   const wire::Offer offer = VRAMLINK_TRY(receive<wire::Offer>(socket, name, deadline, &fds));
@@ -154,7 +154,7 @@ Result<void> ask(const Runtime& runtime, std::string_view name, Deadline deadlin
 
 Result<std::vector<std::string>> list_channels(const Runtime& runtime) {
   VRAMLINK_CHECK(os::require_not_forked("list channels"));
-  return link::list_names(runtime.directory());
+  return link::list_names(runtime.state()->directory());
 }
 
 Result<ChannelInfo> inspect_channel(const Runtime& runtime, std::string_view name,
@@ -201,6 +201,12 @@ Result<ProcessInfo> inspect_owner(const Runtime& runtime, std::string_view name)
   Result<ProcessInfo> info = os::view_process(pid);
   if (info.failed_with(Code::peer_gone)) {  // a moment ago
     return no_owner("inspect owner", runtime.directory(), name);
+  }
+  const bool is_hidden =  // by the option hidepid of /proc
+      info.failed_with(Code::permission_denied) || info.failed_with(Code::not_found);
+  if (is_hidden) {
+    hidden.pid = pid;
+    return hidden;
   }
   if (info && hidden.uid >= 0) info->uid = hidden.uid;
   return info;

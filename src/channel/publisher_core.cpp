@@ -95,9 +95,11 @@ std::uint64_t new_epoch() {
 }  // namespace
 
 PublisherCore::PublisherCore(std::shared_ptr<runtime::ProcessState> process, std::string name,
-                             const PublisherOptions& options, std::shared_ptr<SlotRing> ring)
+                             const os::DirectoryUsers& users, const PublisherOptions& options,
+                             std::shared_ptr<SlotRing> ring)
     : process_(std::move(process)),
       name_(std::move(name)),
+      users_(users),
       options_(options),
       start_ns_(monotonic_ns()),
       parking_(ring->generation()->parking),
@@ -114,9 +116,10 @@ Result<std::shared_ptr<PublisherCore>> PublisherCore::open(const Runtime& runtim
   VRAMLINK_CHECK(validate(format));
   const std::shared_ptr<runtime::ProcessState>& process = runtime.state()->process();
   backend::Backend* backend = VRAMLINK_TRY(find_backend(process->backends(), options));
+  const os::DirectoryUsers users = VRAMLINK_TRY(runtime.state()->directory().users_for_publisher());
   // The name first: a second publisher is told whose it is, and takes no memory for that.
   std::unique_ptr<link::Endpoint> endpoint =
-      VRAMLINK_TRY(link::Endpoint::create(runtime.directory(), name));
+      VRAMLINK_TRY(link::Endpoint::create(runtime.directory(), name, users.group));
   Generation::Shape shape;
   shape.format = format;
   shape.epoch = new_epoch();
@@ -139,7 +142,7 @@ Result<std::shared_ptr<PublisherCore>> PublisherCore::open(const Runtime& runtim
   auto ring = std::make_shared<SlotRing>(
       std::move(generation), FullPolicy{options.when_full, options.lease, options.slot_count_max});
   std::shared_ptr<PublisherCore> core(
-      new PublisherCore(process, std::string(name), options, std::move(ring)));
+      new PublisherCore(process, std::string(name), users, options, std::move(ring)));
   VRAMLINK_CHECK(core->start(std::move(endpoint)));
   if (backend->capabilities().streams) core->watch_device();
   return core;

@@ -21,6 +21,7 @@
 #include "channel/slot_ring.hpp"
 #include "link/endpoint.hpp"
 #include "os/futex.hpp"
+#include "os/group_directory.hpp"
 #include "runtime/process_state.hpp"
 #include "wire/messages.hpp"
 
@@ -160,7 +161,8 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
   enum class Turn : std::uint8_t { free, resize, renewal };
 
   PublisherCore(std::shared_ptr<runtime::ProcessState> process, std::string name,
-                const PublisherOptions& options, std::shared_ptr<SlotRing> ring);
+                const os::DirectoryUsers& users, const PublisherOptions& options,
+                std::shared_ptr<SlotRing> ring);
   [[nodiscard]] Result<void> start(std::unique_ptr<link::Endpoint> endpoint);
   void accept(os::Socket socket, bool refused_for_fds);
   [[nodiscard]] Result<WritableFrame> claim_once(const Purpose& purpose, SlotRing::Look& look);
@@ -248,6 +250,7 @@ class PublisherCore : public std::enable_shared_from_this<PublisherCore> {
 
   const std::shared_ptr<runtime::ProcessState> process_;
   const std::string name_;
+  const os::DirectoryUsers users_;
   const PublisherOptions options_;
   const std::int64_t start_ns_;
   const std::shared_ptr<Parking> parking_;

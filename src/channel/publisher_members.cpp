@@ -94,7 +94,7 @@ void PublisherCore::accept(os::Socket socket, bool refused_for_fds) {
     return;
   }
   // Before a byte of it is read.
-  if (const auto user = link::check_user(socket); !user) {
+  if (const auto user = link::check_reader(socket, users_); !user) {
     return Attachment::refuse(socket, user.error());
   }
   Result<std::shared_ptr<Attachment>> attachment =

@@ -69,14 +69,15 @@ Result<std::shared_ptr<SubscriberCore>> SubscriberCore::open(const Runtime& runt
     static_cast<void>(VRAMLINK_TRY(process->backends().find_any(*options.device)));
   }
   std::shared_ptr<SubscriberCore> core(new SubscriberCore(process, options));
-  core->attacher_ =
-      std::make_shared<Attacher>(process, runtime.directory(), std::string(name), options);
+  const os::RuntimeDirectory& directory = runtime.state()->directory();
+  core->attacher_ = std::make_shared<Attacher>(process, directory, std::string(name), options);
   core->attacher_->start(core);
-  VRAMLINK_CHECK(core->wait_attached(runtime.directory(), deadline));
+  VRAMLINK_CHECK(core->wait_attached(directory, deadline));
   return core;
 }
 
-Result<void> SubscriberCore::wait_attached(const std::string& directory, Deadline deadline) {
+Result<void> SubscriberCore::wait_attached(const os::RuntimeDirectory& directory,
+                                           Deadline deadline) {
   while (true) {
     const std::uint32_t news = news_.load(std::memory_order_seq_cst);
     Error why(Code::timed_out, "open subscriber");
@@ -90,7 +91,7 @@ Result<void> SubscriberCore::wait_attached(const std::string& directory, Deadlin
       const Result<std::vector<std::string>> names = link::list_names(directory);
       if (!names) return names.error();
       if (std::find(names->begin(), names->end(), name()) == names->end()) {
-        return link::unknown_name("open subscriber", directory, name());
+        return link::unknown_name("open subscriber", directory.path, name());
       }
       // What it said, if it said anything: that it is closing, for one.
       const bool refused = why.code() != Code::timed_out && why.facts() != nullptr;

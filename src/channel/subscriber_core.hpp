@@ -105,7 +105,8 @@ class SubscriberCore : public std::enable_shared_from_this<SubscriberCore> {
   [[nodiscard]] Result<Frame> receive_until(StreamOrder* order, Deadline deadline);
   /// Whether a receive by stream can be. Codes: invalid_argument.
   [[nodiscard]] Result<void> check_order(const StreamOrder& order) const;
-  [[nodiscard]] Result<void> wait_attached(const std::string& directory, Deadline deadline);
+  [[nodiscard]] Result<void> wait_attached(const os::RuntimeDirectory& directory,
+                                           Deadline deadline);
   using Sessions = std::vector<std::shared_ptr<SubscriberSession>>;
   // Under the mutex. What is dropped must end outside it.
   [[nodiscard]] Error report_end_locked(SubscriberSession::End end, Sessions& dropped);

@@ -2,6 +2,7 @@
 #include "link/endpoint.hpp"
 
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <mutex>
@@ -12,12 +13,14 @@
 #include "base/try.hpp"
 #include "link/names.hpp"
 #include "os/fork_guard.hpp"
+#include "os/group_directory.hpp"
 
 namespace vramlink::link {
 namespace {
 
 /// Of connections; whoever connects without end does not keep the reactor from its other work.
 constexpr int kAcceptsPerTurn = 16;
+constexpr mode_t kOwnSocketMode = 0600;
 constexpr std::chrono::milliseconds kPauseWithoutFds{50};
 
 }  // namespace
@@ -96,13 +99,17 @@ Endpoint::Endpoint(os::LockFile lock, os::Listener listener, os::UniqueFd reserv
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::create(const std::string& directory,
-                                                   std::string_view name) {
+                                                   std::string_view name,
+                                                   std::optional<gid_t> group) {
   VRAMLINK_CHECK(check_name(name));
   const std::string socket = socket_path(directory, name);
   os::LockFile lock =
-      VRAMLINK_TRY(os::LockFile::acquire(lock_path(directory, name), std::string(name), {socket}));
+      VRAMLINK_TRY(os::LockFile::acquire(lock_path(directory, name), std::string(name), {socket},
+                                         group ? os::kGroupLockMode : os::LockFile::kOwnMode));
   VRAMLINK_STEP("open.locked");
-  os::Listener listener = VRAMLINK_TRY(os::Listener::bind(socket, 0600));
+  os::Listener listener =
+      VRAMLINK_TRY(os::Listener::bind(socket, group ? os::kGroupSocketMode : kOwnSocketMode));
+  if (group) VRAMLINK_CHECK(os::check_group_socket(socket, {::geteuid(), group}));
   os::UniqueFd reserve = VRAMLINK_TRY(os::event_fd());
   return std::unique_ptr<Endpoint>(
       new Endpoint(std::move(lock), std::move(listener), std::move(reserve)));

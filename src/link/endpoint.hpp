@@ -6,8 +6,11 @@
 // | lock     | unlink of the lock file, close  | the directory   |
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,10 +31,12 @@ class Endpoint {
   /// left for more: tell the peer and let go.
   using Handler = std::function<void(os::Socket socket, bool refused_for_fds)>;
 
-  /// Takes the name. Codes: invalid_argument, already_exists (with the owner's pid),
-  /// permission_denied, os, resource_exhausted.
+  /// Takes the name. With `group`, its members may connect and see whose the name is; the directory
+  /// hands that group down to its files. Codes: invalid_argument, already_exists (with the owner's
+  /// pid), permission_denied, os, resource_exhausted.
   [[nodiscard]] static Result<std::unique_ptr<Endpoint>> create(const std::string& directory,
-                                                                std::string_view name);
+                                                                std::string_view name,
+                                                                std::optional<gid_t> group = {});
   /// Starts to accept. Once.
   [[nodiscard]] Result<void> listen(runtime::Reactor& reactor, Handler accepted);
   ~Endpoint();

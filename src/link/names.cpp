@@ -72,7 +72,9 @@ Result<std::optional<os::ProcessIdentity>> living_owner(const std::string& lock_
   return *locked ? Found(owner->identity) : Found();
 }
 
-Result<std::vector<std::string>> list_names(const std::string& directory) {
+namespace {
+
+Result<std::vector<std::string>> names_in(const std::string& directory, bool of_group) {
   std::vector<std::string> names;
   std::error_code failure;
   for (std::filesystem::directory_iterator entry(directory, failure), end; !failure && entry != end;
@@ -81,8 +83,11 @@ Result<std::vector<std::string>> list_names(const std::string& directory) {
     if (file.size() <= kLockSuffix.size() || !file.ends_with(kLockSuffix)) continue;
     const std::string name = file.substr(0, file.size() - kLockSuffix.size());
     if (!wire::valid_channel_name(name)) continue;
-    const auto owner = VRAMLINK_TRY(living_owner(entry->path().string()));
-    if (owner.has_value()) names.push_back(name);
+    const auto owner = living_owner(entry->path().string());
+    // Also on its way: a lock file is opened to the group when it says whose it is.
+    if (of_group && owner.failed_with(Code::permission_denied)) continue;
+    if (!owner) return owner.error();
+    if (owner->has_value()) names.push_back(name);
   }
   if (failure == std::errc::no_such_file_or_directory) {  // not_found is for names
     return Error(Code::os, "list names").about(directory).from(Origin::os, failure.value());
@@ -90,6 +95,20 @@ Result<std::vector<std::string>> list_names(const std::string& directory) {
   if (failure) return os::from_errno_at(directory, "list names", failure.value());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> list_names(const std::string& directory) {
+  return names_in(directory, false);
+}
+
+Result<std::vector<std::string>> list_names(const os::RuntimeDirectory& directory) {
+  if (!directory.group) return names_in(directory.path, false);
+  const Result<os::DirectoryUsers> users = directory.users();
+  if (users.failed_with(Code::not_found)) return std::vector<std::string>();
+  if (!users) return users.error();
+  return names_in(directory.path, true);
 }
 
 Error unknown_name(const char* operation, const std::string& directory, std::string_view name) {

@@ -9,6 +9,7 @@
 
 #include <vramlink/result.hpp>
 
+#include "os/group_directory.hpp"
 #include "os/process.hpp"
 
 namespace vramlink::link {
@@ -28,6 +29,9 @@ namespace vramlink::link {
 /// Names whose owner is alive (or in another pid namespace), sorted.
 /// Codes: os, permission_denied, resource_exhausted.
 [[nodiscard]] Result<std::vector<std::string>> list_names(const std::string& directory);
+/// The same, of a directory that its users are checked of first. One that is yet to be made has
+/// none; names that its owner keeps from the group are left out.
+[[nodiscard]] Result<std::vector<std::string>> list_names(const os::RuntimeDirectory& directory);
 /// not_found for `name`, with what is there instead: similar names, or that nothing is published.
 [[nodiscard]] Error unknown_name(const char* operation, const std::string& directory,
                                  std::string_view name);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include <vramlink/result.hpp>
 
 #include "os/fd.hpp"
+#include "os/group_directory.hpp"
 #include "os/socket.hpp"
 #include "wire/messages.hpp"
 
@@ -19,13 +21,20 @@ struct Peer {
 /// What we say of ourselves in a first message. Codes: unsupported (no /proc).
 [[nodiscard]] Result<wire::ProcessFacts> own_facts();
 
-/// Whether the peer runs as our user, before anything is read from it. Codes: permission_denied,
-/// os.
-[[nodiscard]] Result<os::PeerCredentials> check_user(const os::Socket& socket);
+/// Whether a publisher lets the peer in, before anything is read from it: it runs as our user, or
+/// is in the group that the directory is open to. Codes: permission_denied, os.
+[[nodiscard]] Result<void> check_reader(const os::Socket& socket, const os::DirectoryUsers& users);
 
-/// Checks a peer against its own words: same user, and where its pid is visible the pid and start
-/// time that it claims. Where it is not and the kernel has no SO_PEERPIDFD either, `sent_pidfd`
-/// must be a pidfd. Codes: permission_denied, corrupt, peer_gone, unsupported.
+/// Connects to who publishes `name`, once the directory was checked, and the socket of a group's;
+/// the peer runs as the directory's owner. Codes: those of os::Socket::connect() and of
+/// os::RuntimeDirectory::users().
+[[nodiscard]] Result<os::Socket> connect_to_publisher(const os::RuntimeDirectory& directory,
+                                                      std::string_view name);
+
+/// Checks a peer, whose user was checked before, against its own words: where its pid is visible,
+/// the pid and start time that it claims. Where it is not and the kernel has no SO_PEERPIDFD
+/// either, `sent_pidfd` must be a pidfd. A /proc that hides other users' processes is no obstacle
+/// if the kernel has SO_PEERPIDFD. Codes: corrupt, peer_gone, unsupported.
 [[nodiscard]] Result<Peer> authenticate(const os::Socket& socket, const wire::ProcessFacts& claimed,
                                         os::UniqueFd sent_pidfd);
 

@@ -31,7 +31,8 @@ constexpr int kGlanceCountMax = 50;
 constexpr std::chrono::milliseconds kRetryInterval{1};
 
 Result<UniqueFd> open_lock(const std::string& path, int flags) {
-  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, S_IRUSR | S_IWUSR));
+  UniqueFd fd(
+      ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, LockFile::kOwnMode));
   if (!fd && errno != ELOOP && errno != EISDIR && errno != ENXIO) {
     return from_errno_at(path, "open");
   }
@@ -64,11 +65,23 @@ std::string directory_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// What is locked for a directory: itself, or what nobody but its owner can open.
+Result<UniqueFd> open_guard(const std::string& directory) {
+  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return from_errno_at(directory, "open");
+  struct stat status {};
+  if (::fstat(fd.get(), &status) == -1) return from_errno_at(directory, "fstat");
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) == 0) return fd;
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  UniqueFd guard(::openat(fd.get(), ".guard", kFlags, LockFile::kOwnMode));
+  if (!guard) return from_errno_at(directory + "/.guard", "open");
+  return guard;
+}
+
 /// Locks the directory of `path`; the descriptor's death unlocks it.
 Result<UniqueFd> lock_directory(const std::string& path, Deadline deadline) {
   const std::string directory = directory_of(path);
-  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return from_errno_at(directory, "open");
+  UniqueFd fd = VRAMLINK_TRY(open_guard(directory));
   while (!VRAMLINK_TRY(try_lock(fd.get(), LOCK_EX))) {
     if (deadline.has_passed()) {
       return Error(Code::timed_out, kLockName)
@@ -199,7 +212,7 @@ LockFile& LockFile::operator=(LockFile&& other) noexcept {
 LockFile::~LockFile() { release(); }
 
 Result<LockFile> LockFile::acquire(const std::string& path, const std::string& name,
-                                   const std::vector<std::string>& owned_paths) {
+                                   const std::vector<std::string>& owned_paths, mode_t mode) {
   VRAMLINK_CHECK(require_not_forked(kLockName));
   const ProcessIdentity self = VRAMLINK_TRY(identify_self());
   const std::string text = VRAMLINK_TRY(format_lock_text({name, self}));
@@ -210,6 +223,7 @@ Result<LockFile> LockFile::acquire(const std::string& path, const std::string& n
     if (VRAMLINK_TRY(try_lock(fd.get(), LOCK_EX))) {
       if (VRAMLINK_TRY(write_owner(fd.get(), path, text, limits.all))) {
         LockFile lock(std::move(fd), path);
+        if (::fchmod(lock.fd_.get(), mode) == -1) return from_errno("fchmod").about(path);
         VRAMLINK_CHECK(unlink_all(owned_paths));
         return lock;
       }

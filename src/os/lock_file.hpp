@@ -5,6 +5,8 @@
 // | LockFile | unlink of its path while it is its own, unlock, close         | nothing    |
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,9 +24,13 @@ namespace vramlink::os {
 ///
 /// Invariant: a file whose content names a living owner is never unlinked by another process;
 /// content changes from a dead owner to a new one, and a dead owner's file goes away, only under an
-/// flock() of the directory. Thread-safety: one thread at a time.
+/// flock() of the directory. Where others may open the directory they could keep that lock, so
+/// there it is one of a file `.guard`, which is the owner's alone. Thread-safety: one thread at a
+/// time.
 class LockFile {
  public:
+  static constexpr mode_t kOwnMode = 0600;
+
   struct Owner {
     std::string name;
     ProcessIdentity identity;
@@ -39,13 +45,16 @@ class LockFile {
   /// Gives the name up. In a forked child: closes the descriptor only, which leaves the lock alone.
   ~LockFile();
 
-  /// Takes the lock at `path` for `name` and unlinks what a former owner left at `owned_paths`.
+  /// Takes the lock at `path` for `name` and unlinks what a former owner left at `owned_paths`. The
+  /// file has `mode` when the owner is written in it, and is the user's alone before: whoever opens
+  /// it could lock it, too.
   /// `already_exists` if a living process owns it, with that pid and its program's name;
   /// `permission_denied`; `corrupt` if `path` is not a regular file; `invalid_argument` for a name
   /// that does not fit a line of 255 bytes; `timed_out` if others keep the directory locked;
   /// `wrong_state` in a forked child. Blocks for about 1 s at most.
   [[nodiscard]] static Result<LockFile> acquire(const std::string& path, const std::string& name,
-                                                const std::vector<std::string>& owned_paths);
+                                                const std::vector<std::string>& owned_paths,
+                                                mode_t mode = kOwnMode);
 
   /// Gives the name up now.
   void release() noexcept;

@@ -27,11 +27,13 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-DirectoryChoice choose(const std::string& chosen_by_caller) {
-  if (!chosen_by_caller.empty()) return {chosen_by_caller, DirectoryRule::option};
-  if (std::string chosen = environment("VRAMLINK_RUNTIME_DIR"); !chosen.empty()) {
-    return {std::move(chosen), DirectoryRule::vramlink_runtime_dir};
-  }
+/// A slash at the end would make the kernel follow a link.
+DirectoryChoice without_slashes(DirectoryChoice choice) {
+  while (choice.path.size() > 1 && choice.path.back() == '/') choice.path.pop_back();
+  return choice;
+}
+
+DirectoryChoice choose_for_user() {
   // The XDG base directory specification: a relative path counts as unset.
   const std::string session = environment("XDG_RUNTIME_DIR");
   if (!session.empty() && session.front() == '/') {
@@ -46,7 +48,27 @@ DirectoryChoice choose(const std::string& chosen_by_caller) {
   return {"/tmp/vramlink-" + uid, DirectoryRule::tmp};
 }
 
-Result<void> check_path(const std::string& path) {
+Result<void> check_directory(const std::string& path) {
+  const struct stat status = VRAMLINK_TRY(stat_directory(path));
+  const bool others_may_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  if (status.st_uid == ::geteuid() && !others_may_write) return {};
+  return Error(Code::permission_denied, kFindDirectory)
+      .about(path)
+      .because("it belongs to uid " + std::to_string(status.st_uid) + " and has mode " +
+               octal_mode(status.st_mode) + ", expected uid " + std::to_string(::geteuid()) +
+               " and no write permission for group and others")
+      .remedy(kRemedy);
+}
+
+}  // namespace
+
+std::string octal_mode(mode_t mode) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%04o", mode & 07777U);
+  return text.data();
+}
+
+Result<void> check_directory_path(const std::string& path) {
   if (path.empty() || path.front() != '/' || path.find('\0') != std::string::npos) {
     return Error(Code::invalid_argument, kFindDirectory)
         .about(path)
@@ -64,13 +86,7 @@ Result<void> check_path(const std::string& path) {
   return {};
 }
 
-std::string octal(mode_t mode) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%04o", mode & 07777U);
-  return text.data();
-}
-
-Result<void> check_directory(const std::string& path) {
+Result<struct stat> stat_directory(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd && (errno == ENOTDIR || errno == ELOOP)) {
     return Error(Code::permission_denied, kFindDirectory)
@@ -81,28 +97,26 @@ Result<void> check_directory(const std::string& path) {
   if (!fd) return from_errno_at(path, "open");
   struct stat status {};
   if (::fstat(fd.get(), &status) == -1) return from_errno_at(path, "fstat");
-  const bool others_may_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-  if (status.st_uid == ::geteuid() && !others_may_write) return {};
-  return Error(Code::permission_denied, kFindDirectory)
-      .about(path)
-      .because("it belongs to uid " + std::to_string(status.st_uid) + " and has mode " +
-               octal(status.st_mode) + ", expected uid " + std::to_string(::geteuid()) +
-               " and no write permission for group and others")
-      .remedy(kRemedy);
+  return status;
 }
 
-}  // namespace
+std::optional<DirectoryChoice> explicit_directory(const std::string& chosen_by_caller) {
+  if (!chosen_by_caller.empty()) {
+    return without_slashes({chosen_by_caller, DirectoryRule::option});
+  }
+  std::string chosen = environment("VRAMLINK_RUNTIME_DIR");
+  if (chosen.empty()) return std::nullopt;
+  return without_slashes({std::move(chosen), DirectoryRule::vramlink_runtime_dir});
+}
 
 DirectoryChoice choose_runtime_directory(const std::string& chosen_by_caller) {
-  DirectoryChoice choice = choose(chosen_by_caller);
-  // A slash at the end would make the kernel follow a link.
-  while (choice.path.size() > 1 && choice.path.back() == '/') choice.path.pop_back();
-  return choice;
+  if (auto chosen = explicit_directory(chosen_by_caller)) return *std::move(chosen);
+  return without_slashes(choose_for_user());
 }
 
 Result<std::string> find_runtime_directory(const std::string& chosen_by_caller) {
   std::string path = choose_runtime_directory(chosen_by_caller).path;
-  VRAMLINK_CHECK(check_path(path));
+  VRAMLINK_CHECK(check_directory_path(path));
   if (::mkdir(path.c_str(), S_IRWXU) == -1 && errno != EEXIST) {
     return from_errno("mkdir").about(path).remedy(kRemedy);
   }

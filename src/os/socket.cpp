@@ -174,13 +174,36 @@ Result<PeerCredentials> Socket::peer() const {
   return PeerCredentials{credentials.pid, credentials.uid, credentials.gid};
 }
 
+Result<std::vector<gid_t>> Socket::peer_groups() const {
+  std::vector<gid_t> groups(32);
+  for (;;) {
+    auto size_bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    const int failed =
+        ::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size_bytes);
+    // The kernel says how much room it needs; what it says never changes.
+    const std::size_t count = size_bytes / sizeof(gid_t);
+    if (failed == -1 && errno == ERANGE && count > groups.size()) {
+      groups.resize(count);
+      continue;
+    }
+    if (failed == -1) return from_errno("getsockopt(SO_PEERGROUPS)");
+    groups.resize(count);
+    return groups;
+  }
+}
+
 Result<UniqueFd> Socket::peer_pidfd() const {
+  Result<UniqueFd> pidfd = peer_pidfd_by_connection();
+  if (pidfd.failed_with(Code::unsupported)) return peer_pidfd_by_pid();
+  return pidfd;
+}
+
+Result<UniqueFd> Socket::peer_pidfd_by_connection() const {
   int fd = -1;
   socklen_t size_bytes = sizeof(fd);
   if (::getsockopt(fd_.get(), SOL_SOCKET, kSocketPeerPidfd, &fd, &size_bytes) == 0) {
     return UniqueFd(fd);
   }
-  if (errno == ENOPROTOOPT) return peer_pidfd_by_pid();
   // The kernels before 6.16 refuse a pidfd of a process that was reaped, with one of these.
   if (errno == EINVAL || errno == ESRCH) return Error(Code::peer_gone, "getsockopt(SO_PEERPIDFD)");
   return from_errno("getsockopt(SO_PEERPIDFD)");

@@ -70,9 +70,17 @@ class Socket {
 
   [[nodiscard]] Result<PeerCredentials> peer() const;
 
+  /// Its supplementary groups, of the same moment. Those that our user namespace does not know are
+  /// one number. `unsupported` before Linux 4.13.
+  [[nodiscard]] Result<std::vector<gid_t>> peer_groups() const;
+
   /// A pidfd of the peer process: from the connection itself where the kernel can (Linux 6.5), else
   /// by peer_pidfd_by_pid(). `peer_gone` if the process is gone; `unsupported` if neither works.
   [[nodiscard]] Result<UniqueFd> peer_pidfd() const;
+
+  /// A pidfd from the connection itself, which is the peer's without doubt. `peer_gone`;
+  /// `unsupported` before Linux 6.5.
+  [[nodiscard]] Result<UniqueFd> peer_pidfd_by_connection() const;
 
   /// A pidfd by the peer's pid. The pid may have been used again since the peer connected: compare
   /// the start time that the peer states (identify()) before trusting it.

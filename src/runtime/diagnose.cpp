@@ -14,6 +14,7 @@
 #include "base/try.hpp"
 #include "os/fork_guard.hpp"
 #include "os/futex.hpp"
+#include "os/group_directory.hpp"
 #include "os/process.hpp"
 #include "os/process_view.hpp"
 #include "os/runtime_directory.hpp"
@@ -137,7 +138,10 @@ const char* to_string(MemoryType type) noexcept {
 }
 
 DirectoryChoice choose_directory(const RuntimeOptions& options) {
-  return os::choose_runtime_directory(options.directory);
+  if (options.group.empty()) return os::choose_runtime_directory(options.directory);
+  const Result<os::Group> group = os::find_group(options.group);
+  if (!group) return {{}, DirectoryRule::tmp_group};
+  return os::choose_group_directory(options.directory, *group);
 }
 
 }  // namespace vramlink::inline v0

@@ -3,14 +3,15 @@
 
 #include "base/try.hpp"
 #include "os/fork_guard.hpp"
-#include "os/runtime_directory.hpp"
+#include "os/group_directory.hpp"
 #include "runtime/runtime_state.hpp"
 
 namespace vramlink::inline v0 {
 
 Result<Runtime> Runtime::open(const RuntimeOptions& options) {
   VRAMLINK_CHECK(os::require_not_forked("open runtime"));
-  std::string directory = VRAMLINK_TRY(os::find_runtime_directory(options.directory));
+  os::RuntimeDirectory directory =
+      VRAMLINK_TRY(os::open_runtime_directory(options.directory, options.group));
   std::shared_ptr<runtime::ProcessState> process = VRAMLINK_TRY(runtime::ProcessState::acquire());
   VRAMLINK_CHECK(process->backends().check_required());
   return Runtime(std::make_shared<State>(std::move(process), std::move(directory)));
@@ -21,6 +22,6 @@ std::vector<DeviceInfo> Runtime::devices() const {
   return state_->process()->backends().devices();
 }
 
-const std::string& Runtime::directory() const noexcept { return state_->directory(); }
+const std::string& Runtime::directory() const noexcept { return state_->directory().path; }
 
 }  // namespace vramlink::inline v0

@@ -2,27 +2,28 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <utility>
 
 #include <vramlink/runtime.hpp>
 
+#include "os/group_directory.hpp"
 #include "runtime/process_state.hpp"
 
 namespace vramlink::inline v0 {
 
 class Runtime::State {
  public:
-  State(std::shared_ptr<runtime::ProcessState> process, std::string directory) noexcept
+  State(std::shared_ptr<runtime::ProcessState> process, os::RuntimeDirectory directory) noexcept
       : process_(std::move(process)), directory_(std::move(directory)) {}
 
   [[nodiscard]] const std::shared_ptr<runtime::ProcessState>& process() const noexcept {
     return process_;
   }
-  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+  [[nodiscard]] const os::RuntimeDirectory& directory() const noexcept { return directory_; }
 
  private:
   std::shared_ptr<runtime::ProcessState> process_;
-  std::string directory_;
+  os::RuntimeDirectory directory_;
 };
 
 }  // namespace vramlink::inline v0

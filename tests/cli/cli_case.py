@@ -32,7 +32,8 @@ class CliCase(unittest.TestCase):
         self.runtime = self.path("run")
         os.mkdir(self.runtime, 0o700)
         self.environment = {name: value for name, value in os.environ.items()
-                            if name not in ("NO_COLOR", "CLICOLOR_FORCE", "VRAMLINK_LOG")}
+                            if name not in ("NO_COLOR", "CLICOLOR_FORCE", "VRAMLINK_LOG",
+                                            "VRAMLINK_GROUP")}
         self.environment["VRAMLINK_RUNTIME_DIR"] = self.runtime
         self.environment["VRAMLINK_CUDA"] = "off"  # test_devices.py has the GPUs
 

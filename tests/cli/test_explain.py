@@ -292,7 +292,8 @@ class HostTest(ExplainCase):
         self.assert_code(finished, 7)
         paths = self.paths_of(json.loads(finished.out))
         self.assertIn("uid 12345, this process as uid 0", paths["host"]["reason"])
-        self.assertEqual(paths["host"]["remedy"], "run both as one user")
+        self.assertEqual(paths["host"]["remedy"], "run both as one user, or share the channel "
+                         "with a group of users (--group)")
 
 
 @unittest.skipUnless(STAND_IN, "needs the stand-in driver")

@@ -40,14 +40,16 @@ class UsageTest(CliCase):
     def test_documents_name_every_option(self):
         """In the section of the command; what all have is said once, at the end."""
         for document, heading, once in (
-                ("docs/command.md", r"^## ([a-z, ]+)$", ("--help", "--color")),
-                ("docs/man/vramlink.1.scd", r"^# OPTIONS OF ([A-Z]+)$", ("--help", "--color"))):
+                ("docs/command.md", r"^## ([a-z, ]+)$", ("--help", "--color", "--group")),
+                ("docs/man/vramlink.1.scd", r"^# OPTIONS OF ([A-Z]+)$",
+                 ("--help", "--color", "--group"))):
             with open(os.path.join(ROOT, document), encoding="utf-8") as file:
                 text = file.read()
             sections = {}
             for title, body in re.findall(heading + r"(.*?)(?=^#{1,2} |\Z)", text, re.M | re.S):
                 sections.update(dict.fromkeys(title.lower().split(", "), body))
             self.assertIn("--color", text)
+            self.assertIn("--group", text)
             for command in COMMANDS:
                 for option in re.findall(r"^  (?:-\w )?(--[\w-]+)", self.help_of(command), re.M):
                     if option not in once:
@@ -94,6 +96,8 @@ class UsageTest(CliCase):
             (["demo", "--device", "gpu"], "--device"),
             (["pub", "a", "b", "--device", "GPU-1"], "--device"),
             (["doctor", "a"], "a"),
+            (["ls", "--group", ""], "--group"),
+            (["ls", "--group", "no such group"], "there is no group of that name"),
         ]
         for arguments, words in cases:
             with self.subTest(arguments=arguments):

@@ -52,6 +52,24 @@ TEST_F(EndpointTest, TakesANameAndGivesItBack) {
   EXPECT_TRUE(create());
 }
 
+TEST_F(EndpointTest, AGroupMayConnectAndSeeWhoseItIs) {
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 02750), 0);
+  const auto endpoint = Endpoint::create(directory_.path(), "cam0", ::getegid()).value();
+  struct stat status {};
+  ASSERT_EQ(::stat(socket().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0660U);
+  ASSERT_EQ(::stat(link::lock_path(directory_.path(), "cam0").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640U);
+}
+
+TEST_F(EndpointTest, ASocketThatIsNotTheGroupsIsNotKept) {
+  const gid_t other = ::getegid() + 1;
+  EXPECT_TRUE(
+      Endpoint::create(directory_.path(), "cam0", other).failed_with(Code::permission_denied))
+      << "the directory did not hand it down";
+  EXPECT_TRUE(is_empty());
+}
+
 TEST_F(EndpointTest, RefusesASecondOwnerWithTheFirstOnesPid) {
   const auto endpoint = create().value();
   const auto second = create();

@@ -1,6 +1,7 @@
 #include "link/names.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -101,6 +102,17 @@ TEST_F(NamesTest, SaysWhyItCannotList) {
   const auto names = link::list_names(directory_ / "missing");
   ASSERT_TRUE(names.failed_with(Code::os));
   EXPECT_EQ(names.error().native(), ENOENT);
+}
+
+TEST_F(NamesTest, AGroupsDirectoryIsCheckedAndMayBeYetToCome) {
+  const auto list = [this](const std::string& path) {
+    return link::list_names(os::RuntimeDirectory{path, os::Group{::getegid(), "ours"}});
+  };
+  const os::LockFile lock = own("cam0");
+  EXPECT_EQ(list(directory_ / "missing").value(), std::vector<std::string>{});
+  EXPECT_TRUE(list(directory_.path()).failed_with(Code::permission_denied)) << "its mode";
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 02750), 0);
+  EXPECT_EQ(list(directory_.path()).value(), std::vector<std::string>{"cam0"});
 }
 
 TEST_F(NamesTest, SuggestsWhatIsSimilar) {

@@ -1,11 +1,16 @@
 #include "link/peer.hpp"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "os/process.hpp"
+#include "support/child_process.hpp"
 #include "support/leak_check.hpp"
 
 namespace vramlink {
@@ -73,6 +78,39 @@ TEST_F(PeerTest, RefusesAnotherBoot) {
   wire::ProcessFacts claimed = facts_;
   claimed.boot_id[3] ^= 1;
   EXPECT_TRUE(authenticate(claimed).failed_with(Code::corrupt));
+}
+
+TEST_F(PeerTest, ItsUserIsLetInWithAndWithoutAGroup) {
+  EXPECT_TRUE(link::check_reader(ours_, {::geteuid(), {}}));
+  EXPECT_TRUE(link::check_reader(ours_, {::geteuid(), 54300}));
+}
+
+TEST_F(PeerTest, AnotherUserMustBeInTheGroup) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  /// How root judges a peer that had these groups when it connected.
+  const auto judge = [](gid_t first, const std::vector<gid_t>& others, std::optional<gid_t> group) {
+    EXPECT_EQ(::setgroups(others.size(), others.data()), 0);
+    EXPECT_EQ(::setegid(first), 0);
+    EXPECT_EQ(::seteuid(54301), 0);
+    const auto [ours, theirs] = os::Socket::pair().value();
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(::setegid(0), 0);
+    return link::check_reader(ours, {0, group});
+  };
+  test::ChildProcess child([&](const test::ChildLink&) {
+    EXPECT_TRUE(judge(54300, {}, 54300));
+    EXPECT_TRUE(judge(54301, {54302, 54300}, 54300));
+    for (const auto& refused :
+         {judge(54300, {54300}, std::nullopt), judge(54301, {54302}, 54300)}) {
+      EXPECT_TRUE(refused.failed_with(Code::permission_denied));
+      if (refused) continue;
+      EXPECT_NE(refused.error().facts()->reason.find("it runs as uid 54301, we run as uid 0"),
+                std::string::npos);
+      EXPECT_FALSE(refused.error().facts()->remedy.empty());
+    }
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST_F(PeerTest, InAnotherPidNamespaceAProcessHasAnotherNumber) {

@@ -152,6 +152,34 @@ TEST_F(Lock, AForkedChildOfADeadOwnerDoesNotKeepTheName) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+TEST_F(Lock, OthersSeeTheFileWhenItSaysWhoseItIs) {
+  const auto mode = [this] {
+    struct stat status {};
+    EXPECT_EQ(::stat(path_.c_str(), &status), 0);
+    return status.st_mode & 07777U;
+  };
+  {
+    const LockFile lock = LockFile::acquire(path_, "cam0", {}, 0640).value();
+    EXPECT_EQ(mode(), 0640U);
+  }
+  write_file(dead_text());
+  ASSERT_EQ(::chmod(path_.c_str(), 0644), 0);
+  const LockFile lock = acquire().value();
+  EXPECT_EQ(mode(), 0600U) << "what another left open is closed";
+}
+
+TEST_F(Lock, WhereOthersMayEnterTheyCannotKeepTheDirectoryLocked) {
+  const UniqueFd held(::open(directory_.path().c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  write_file(dead_text());
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 02750), 0);
+  const UniqueFd file = hold();
+  EXPECT_TRUE(acquire()) << "both locks are another's";
+  struct stat guard {};
+  ASSERT_EQ(::stat((directory_ / ".guard").c_str(), &guard), 0);
+  EXPECT_EQ(guard.st_mode & 07777U, 0600U);
+}
+
 TEST_F(Lock, AForkedChildLeavesItAlone) {
   LockFile lock = acquire().value();
   test::ChildProcess child(

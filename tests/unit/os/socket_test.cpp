@@ -16,6 +16,7 @@
 #include "os/process.hpp"
 #include "support/child_process.hpp"
 #include "support/leak_check.hpp"
+#include "support/other_user.hpp"
 #include "support/scoped_settings.hpp"
 
 namespace vramlink {
@@ -215,6 +216,23 @@ TEST_F(SocketPair, KnowsItsPeer) {
   const auto by_pid = left_.peer_pidfd_by_pid();
   ASSERT_TRUE(by_pid) << to_string(by_pid.error());
   EXPECT_EQ(os::pid_of_pidfd(by_pid->get()).value(), ::getpid());
+}
+
+TEST_F(SocketPair, KnowsThePeersGroupsHoweverManyThereAre) {
+  std::vector<gid_t> own(static_cast<std::size_t>(::getgroups(0, nullptr)));
+  ASSERT_EQ(::getgroups(static_cast<int>(own.size()), own.data()), static_cast<int>(own.size()));
+  EXPECT_EQ(left_.peer_groups().value(), own);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change its groups";
+  test::ChildProcess child([](const test::ChildLink&) {
+    std::vector<gid_t> many;
+    for (gid_t gid = 54300; gid < 54400; ++gid) many.push_back(gid);
+    EXPECT_TRUE(test::become({54301, 54302, many}));
+    const auto ends = Socket::pair().value();
+    EXPECT_EQ(ends.first.peer_groups().value(), many);
+    EXPECT_EQ(ends.first.peer().value().gid, 54302U);
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST_F(SocketPair, ByPidDistrustsAConnectionThatEnded) {

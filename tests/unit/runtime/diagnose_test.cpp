@@ -58,6 +58,8 @@ TEST_F(Diagnose, EveryRuleForTheDirectoryHasItsName) {
   expect({}, "/nowhere/vramlink", DirectoryRule::xdg_runtime_dir);
   const test::ScopedEnvironment own("VRAMLINK_RUNTIME_DIR", "/nowhere/own/");
   expect({}, "/nowhere/own", DirectoryRule::vramlink_runtime_dir);
+  expect({.group = "54300"}, "/nowhere/own", DirectoryRule::vramlink_runtime_dir);
+  EXPECT_EQ(choose_directory({.group = "no such group"}).path, "");
   // A look is all there is: a path that Runtime::open() refuses is told as it is.
   expect({.directory = "relative"}, "relative", DirectoryRule::option);
 }
