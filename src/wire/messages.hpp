@@ -62,7 +62,7 @@ struct ProcessFacts {
 /// The connecting side of a link; the listener is the publisher.
 enum class Role : std::uint32_t { subscriber = 1, observer = 2 };
 /// What the payload descriptor of an OFFER is: host memory itself; memory of a GPU; or a segment
-/// that names memory of a GPU by the driver's older handle (wire/memory_handle.hpp).
+/// that names memory of a GPU by the driver's older handle (backend/memory_handle.hpp).
 enum class MemoryKind : std::uint32_t { memfd = 1, device = 2, legacy_handle = 3 };
 enum class ByeReason : std::uint32_t { drained = 1, failed = 2, leaving = 3 };
 enum class RevokeReason : std::uint32_t { lease = 1, corrupt = 2, closed = 3 };

@@ -2,10 +2,10 @@
 // says of handles that it does not open. Channels on it are in tests/process.
 #include <cstring>
 
+#include "backend/memory_handle.hpp"
 #include "conformance/cuda_fixture.hpp"
 #include "os/fd.hpp"
 #include "os/shared_segment.hpp"
-#include "wire/memory_handle.hpp"
 
 namespace vramlink::test {
 namespace {
@@ -22,18 +22,18 @@ class CudaHandle : public CudaBackend {
     CudaBackend::TearDown();
   }
   /// What an honest peer sends for memory of `memory`.
-  [[nodiscard]] static wire::MemoryHandle handle_of(const backend::Memory& memory) {
+  [[nodiscard]] static backend::MemoryHandle handle_of(const backend::Memory& memory) {
     const os::Mapping mapping =
-        os::SharedSegment::adopt(memory.export_memory().value(), sizeof(wire::MemoryHandle),
-                                 sizeof(wire::MemoryHandle), os::kFullSeals)
+        os::SharedSegment::adopt(memory.export_memory().value(), sizeof(backend::MemoryHandle),
+                                 sizeof(backend::MemoryHandle), os::kFullSeals)
             .value()
             .map(os::Access::read_only)
             .value();
-    wire::MemoryHandle handle{};
+    backend::MemoryHandle handle{};
     std::memcpy(&handle, mapping.data(), sizeof(handle));
     return handle;
   }
-  [[nodiscard]] static os::UniqueFd segment_of(const wire::MemoryHandle& handle,
+  [[nodiscard]] static os::UniqueFd segment_of(const backend::MemoryHandle& handle,
                                                unsigned seals = os::kFullSeals,
                                                std::uint64_t size_bytes = sizeof(handle)) {
     const auto segment = os::SharedSegment::create("peer", size_bytes).value();
@@ -55,7 +55,7 @@ class CudaHandle : public CudaBackend {
   void expect_corrupt(const char* what, const Change& change) {
     SCOPED_TRACE(what);
     const auto memory = legacy_->allocate(kBytes).value();
-    wire::MemoryHandle handle = handle_of(*memory);
+    backend::MemoryHandle handle = handle_of(*memory);
     change(handle);
     const auto refused = import(segment_of(handle));
     EXPECT_TRUE(refused.failed_with(Code::corrupt))
@@ -73,7 +73,7 @@ TEST_F(CudaHandle, SaysWhatItIs) {
   const os::SegmentKey first = os::key_of(memory->export_memory().value().get()).value();
   const os::SegmentKey again = os::key_of(memory->export_memory().value().get()).value();
   EXPECT_EQ(first, again) << "one file, however often it is exported";
-  const wire::MemoryHandle handle = handle_of(*memory);
+  const backend::MemoryHandle handle = handle_of(*memory);
   EXPECT_EQ(handle.offset_bytes, 0U);
   EXPECT_GE(handle.allocation_bytes, kBytes);
 }
@@ -86,14 +86,15 @@ TEST_F(CudaHandle, BeginsZeroed) {
 }
 
 TEST_F(CudaHandle, WhatAPeerWritesIsChecked) {
-  expect_corrupt("magic", [](wire::MemoryHandle& handle) { ++handle.magic; });
-  expect_corrupt("wire", [](wire::MemoryHandle& handle) { ++handle.wire; });
-  expect_corrupt("offset", [](wire::MemoryHandle& handle) { handle.offset_bytes = 64; });
-  expect_corrupt("offset beyond", [](wire::MemoryHandle& handle) {
+  expect_corrupt("magic", [](backend::MemoryHandle& handle) { ++handle.magic; });
+  expect_corrupt("wire", [](backend::MemoryHandle& handle) { ++handle.wire; });
+  expect_corrupt("offset", [](backend::MemoryHandle& handle) { handle.offset_bytes = 64; });
+  expect_corrupt("offset beyond", [](backend::MemoryHandle& handle) {
     handle.offset_bytes = handle.allocation_bytes + 4096;
   });
-  expect_corrupt("size", [](wire::MemoryHandle& handle) { handle.allocation_bytes = kBytes - 1; });
-  expect_corrupt("absurd", [](wire::MemoryHandle& handle) {
+  expect_corrupt("size",
+                 [](backend::MemoryHandle& handle) { handle.allocation_bytes = kBytes - 1; });
+  expect_corrupt("absurd", [](backend::MemoryHandle& handle) {
     handle.allocation_bytes = ~std::uint64_t{0};
     handle.offset_bytes = ~std::uint64_t{0} - 4095;
   });
@@ -107,9 +108,10 @@ TEST_F(CudaHandle, WhatAPeerWritesIsChecked) {
 
 TEST_F(CudaHandle, WhatTheDriverDoesNotOpenIsUnsupported) {
   const auto memory = legacy_->allocate(kBytes).value();
-  wire::MemoryHandle damaged = handle_of(*memory);
+  backend::MemoryHandle damaged = handle_of(*memory);
   for (char& each : damaged.handle) each = static_cast<char>(each ^ 0x55);
-  for (const wire::MemoryHandle& handle : {handle_of(*memory), damaged}) {  // the first is our own
+  for (const backend::MemoryHandle& handle :
+       {handle_of(*memory), damaged}) {  // the first is our own
     const auto refused = import(segment_of(handle));
     ASSERT_TRUE(refused.failed_with(Code::unsupported)) << to_string(refused.error());
     EXPECT_NE(to_string(refused.error()).find("Try: "), std::string::npos);

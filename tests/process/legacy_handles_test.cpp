@@ -265,6 +265,7 @@ TEST_F(LegacyHandlesProfileTest, ServeAGpuWithoutVirtualMemoryByConsent) {
     ASSERT_TRUE(refused.failed_with(Code::unsupported));
     EXPECT_NE(to_string(refused.error()).find("legacy handles"), std::string::npos)
         << to_string(refused.error());
+    options.device = gpu.id;
     options.legacy_handles = LegacyHandles::if_needed;
     auto publisher =
         Publisher::open(runtime, kName, Format::bytes(kFrameBytes).value(), options).value();

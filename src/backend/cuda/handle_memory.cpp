@@ -9,9 +9,9 @@
 
 #include "backend/cuda/memory.hpp"
 #include "backend/cuda/pointer.hpp"
+#include "backend/memory_handle.hpp"
 #include "base/checked.hpp"
 #include "base/try.hpp"
-#include "wire/memory_handle.hpp"
 
 namespace vramlink::cuda {
 namespace {
@@ -26,13 +26,13 @@ constexpr std::uint64_t kBlockBytes = std::uint64_t{2} << 20;
 Error not_a_handle(const char* reason) { return Error(Code::corrupt, kImport).because(reason); }
 
 /// What the peer's segment says, checked.
-Result<wire::MemoryHandle> read_handle(os::UniqueFd fd, std::uint64_t size_bytes) {
+Result<backend::MemoryHandle> read_handle(os::UniqueFd fd, std::uint64_t size_bytes) {
   const os::SharedSegment segment = VRAMLINK_TRY(os::SharedSegment::adopt(
-      std::move(fd), sizeof(wire::MemoryHandle), sizeof(wire::MemoryHandle), os::kFullSeals));
+      std::move(fd), sizeof(backend::MemoryHandle), sizeof(backend::MemoryHandle), os::kFullSeals));
   const os::Mapping mapping = VRAMLINK_TRY(segment.map(os::Access::read_only));
-  wire::MemoryHandle handle{};
+  backend::MemoryHandle handle{};
   std::memcpy(&handle, mapping.data(), sizeof(handle));
-  if (handle.magic != wire::kMemoryHandleMagic) return not_a_handle("its magic is another");
+  if (handle.magic != backend::kMemoryHandleMagic) return not_a_handle("its magic is another");
   if (handle.wire != kWireVersion) return not_a_handle("its wire version is another");
   const std::uint64_t allocation = handle.allocation_bytes;
   if (allocation > backend::kMemoryBytesMax || handle.offset_bytes > allocation ||
@@ -89,15 +89,16 @@ Result<void> HandleMemory::make_handle() {
   }
   const PointerInfo info = describe(driver, data());
   VRAMLINK_CHECK(driver.check("cuPointerGetAttributes", info.status));
-  wire::MemoryHandle written{};
-  written.magic = wire::kMemoryHandleMagic;
+  backend::MemoryHandle written{};
+  written.magic = backend::kMemoryHandleMagic;
   written.wire = kWireVersion;
   // 0, as the block is ours alone; but what a handle stands for is the driver's to say.
   written.offset_bytes = info.offset_bytes;
   written.allocation_bytes = info.offset_bytes + info.left_bytes;
   static_assert(sizeof(written.handle) == sizeof(handle));
   std::memcpy(written.handle.data(), &handle, sizeof(handle));
-  handle_ = VRAMLINK_TRY(os::SharedSegment::create("vramlink-handle", sizeof(wire::MemoryHandle)));
+  handle_ =
+      VRAMLINK_TRY(os::SharedSegment::create("vramlink-handle", sizeof(backend::MemoryHandle)));
   {
     const os::Mapping mapping = VRAMLINK_TRY(handle_.map(os::Access::read_write));
     std::memcpy(mapping.data(), &written, sizeof(written));
@@ -110,7 +111,7 @@ Result<os::UniqueFd> HandleMemory::export_memory() const { return os::duplicate(
 Result<std::unique_ptr<HandleImport>> HandleImport::import(std::shared_ptr<OpenDevice> device,
                                                            os::UniqueFd fd,
                                                            std::uint64_t size_bytes) {
-  const wire::MemoryHandle sent = VRAMLINK_TRY(read_handle(std::move(fd), size_bytes));
+  const backend::MemoryHandle sent = VRAMLINK_TRY(read_handle(std::move(fd), size_bytes));
   api::IpcMemoryHandle handle{};
   std::memcpy(&handle, sent.handle.data(), sizeof(handle));
   const Driver& driver = device->driver();

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <memory>
 
+#include "backend/memory_handle.hpp"
 #include "support/sample_segments.hpp"
 #include "wire/layout_v1.hpp"
-#include "wire/memory_handle.hpp"
 #include "wire/messages.hpp"
 
 namespace vramlink::wire {
@@ -164,11 +164,11 @@ VRAMLINK_PIN(Status, subscriber_count, 144);
 VRAMLINK_PIN(Status, reserved, 148);
 VRAMLINK_PIN(Status, subscribers, 152);
 
-VRAMLINK_PIN(MemoryHandle, magic, 0);
-VRAMLINK_PIN(MemoryHandle, wire, 4);
-VRAMLINK_PIN(MemoryHandle, offset_bytes, 8);
-VRAMLINK_PIN(MemoryHandle, allocation_bytes, 16);
-VRAMLINK_PIN(MemoryHandle, handle, 24);
+VRAMLINK_PIN(backend::MemoryHandle, magic, 0);
+VRAMLINK_PIN(backend::MemoryHandle, wire, 4);
+VRAMLINK_PIN(backend::MemoryHandle, offset_bytes, 8);
+VRAMLINK_PIN(backend::MemoryHandle, allocation_bytes, 16);
+VRAMLINK_PIN(backend::MemoryHandle, handle, 24);
 
 TEST(WireLayout, ZeroPagesAreAnEmptySegment) {
   const auto broadcast_pages = std::make_unique<test::BroadcastPages>();

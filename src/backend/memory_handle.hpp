@@ -9,13 +9,13 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace vramlink::wire {
+namespace vramlink::backend {
 
 inline constexpr std::uint32_t kMemoryHandleMagic = 0x48'4c'4d'56;  ///< "VMLH" in memory
 
 struct MemoryHandle {
   std::uint32_t magic;
-  std::uint32_t wire;
+  std::uint32_t wire;              ///< kWireVersion
   std::uint64_t offset_bytes;      ///< where the slots begin in what the handle stands for
   std::uint64_t allocation_bytes;  ///< of what it stands for
   std::array<char, 64> handle;     ///< CUipcMemHandle
@@ -23,4 +23,4 @@ struct MemoryHandle {
 static_assert(sizeof(MemoryHandle) == 88);
 static_assert(std::is_trivially_copyable_v<MemoryHandle>);
 
-}  // namespace vramlink::wire
+}  // namespace vramlink::backend
