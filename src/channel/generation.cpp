@@ -9,6 +9,7 @@
 #include "base/checked.hpp"
 #include "base/try.hpp"
 #include "channel/slot_copies.hpp"
+#include "runtime/call.hpp"
 #include "runtime/end_on_janitor.hpp"
 #include "wire/format_block.hpp"
 
@@ -50,7 +51,10 @@ Generation::~Generation() {
   // Unregistering would hold up whatever else the program's streams do: not while its channel
   // lives.
   if (parking && capabilities.streams && ready_page) {
-    parking->keep({std::move(view), {std::shared_ptr(std::move(ready_page))}});
+    // Without memory it is unregistered at once.
+    runtime::call([&] {
+      parking->keep({std::move(view), {std::shared_ptr(std::move(ready_page))}});
+    });
   }
 }
 

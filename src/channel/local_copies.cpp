@@ -6,6 +6,7 @@
 #include "base/checked.hpp"
 #include "base/try.hpp"
 #include "os/shared_segment.hpp"
+#include "runtime/call.hpp"
 
 namespace vramlink::inline v0::channel {
 namespace {
@@ -32,7 +33,8 @@ Result<std::unique_ptr<LocalCopies>> LocalCopies::make(backend::Backend& reader,
 
 LocalCopies::~LocalCopies() {
   // Unregistering would hold up whatever else the program's streams do.
-  if (parking_ && done_) parking_->keep({std::move(page_), {std::move(done_)}});
+  if (!parking_ || !done_) return;
+  runtime::call([&] { parking_->keep({std::move(page_), {std::move(done_)}}); });
 }
 
 Result<void> LocalCopies::fill(StreamView stream, std::uint32_t slot_index,

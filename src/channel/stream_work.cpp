@@ -7,6 +7,7 @@
 
 #include "base/steps.hpp"
 #include "base/try.hpp"
+#include "runtime/call.hpp"
 
 namespace vramlink::inline v0::channel {
 namespace {
@@ -28,7 +29,8 @@ StreamWork::StreamWork(Parts parts)
 
 StreamWork::~StreamWork() {
   if (timer_ != 0) parts_.process->reactor().unwatch(timer_);
-  if (parts_.parking) parts_.parking->keep(std::move(parts_.words));
+  if (!parts_.parking) return;
+  runtime::call([&] { parts_.parking->keep(std::move(parts_.words)); });
 }
 
 std::shared_ptr<Verdict> StreamWork::take_verdict() {

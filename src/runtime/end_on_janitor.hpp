@@ -11,6 +11,7 @@
 #include <vramlink/deadline.hpp>
 
 #include "os/fork_guard.hpp"
+#include "runtime/call.hpp"
 #include "runtime/process_state.hpp"
 
 namespace vramlink::runtime {
@@ -38,7 +39,10 @@ class EndOnJanitor {
     const std::shared_ptr<ProcessState> process = std::move(process_);
     if (os::in_forked_child()) return;  // what it has is the parent's
     if constexpr (HearsOfTheEnd<T>) object->let_go();
-    process->janitor().post(Job<T>{std::shared_ptr<T>(object), process, kNapFirst});
+    std::shared_ptr<std::unique_ptr<T>> held;
+    persist([&] { held = std::make_shared<std::unique_ptr<T>>(); });
+    held->reset(object);
+    persist([&] { process->janitor().post(Job<T>{held, process, kNapFirst}); });
   }
 
  private:
@@ -47,19 +51,19 @@ class EndOnJanitor {
 
   template <class T>
   struct Job {
-    std::shared_ptr<T> object;
+    /// Emptied by the job itself: whoever has a copy of it for a moment longer ends nothing.
+    std::shared_ptr<std::unique_ptr<T>> held;
     std::shared_ptr<ProcessState> process;
     std::chrono::milliseconds nap;
 
     void operator()() {
       if constexpr (Lingers<T>) {
-        if (!object->may_end()) {
+        if (!(*held)->may_end()) {
           const auto next = std::min(2 * nap, kNapLast);
-          Janitor& janitor = process->janitor();
-          return janitor.post_at(nap, Job{std::move(object), std::move(process), next});
+          return persist([&] { process->janitor().post_at(nap, Job{held, process, next}); });
         }
       }
-      object.reset();
+      held->reset();
       process.reset();
     }
   };
