@@ -445,8 +445,9 @@ TEST_F(FieldFaults, AStoppedReaderHoldsUpNobodyElse) {
   });
   LogLines log;
   const Runtime runtime = open_runtime();
+  // A lease that an honest reader keeps on a busy machine as well.
   Publisher publisher = open_publisher(
-      runtime, {.slot_count = 5, .when_full = WhenFull::evict, .lease = milliseconds(5)});
+      runtime, {.slot_count = 5, .when_full = WhenFull::evict, .lease = milliseconds(500)});
   other.wait_ready();
   ASSERT_TRUE(publisher.wait_for_subscribers(2, soon()));
   ASSERT_TRUE(publish_complete(publisher, 1));
@@ -457,7 +458,9 @@ TEST_F(FieldFaults, AStoppedReaderHoldsUpNobodyElse) {
     while (!done()) {
       const Result<Receipt> published = publish_complete(publisher, number + 1, milliseconds(2));
       if (published) ++number;
-      ASSERT_TRUE(published || published.failed_with(Code::full)) << to_string(published.error());
+      ASSERT_TRUE(published || published.failed_with(Code::full) ||
+                  published.failed_with(Code::stale))
+          << to_string(published.error());
     }
   };
   go_on_until([&] { return publisher.statistics().subscribers_evicted == 1; });

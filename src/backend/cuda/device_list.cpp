@@ -50,7 +50,9 @@ std::string find_obstacle(const Driver& driver, api::Device device, bool by_desc
   }
   for (const Need& need : kNeeds) {
     if (need.for_descriptors && !by_descriptors) continue;
-    const Status status = driver.device_get_attribute(&value, need.attribute, device);
+    const auto ask = [&] { return driver.device_get_attribute(&value, need.attribute, device); };
+    Status status = ask();
+    if (status != Status::success) status = ask();  // what is said here is said once for all
     if (status != Status::success) return to_string(driver.error("cuDeviceGetAttribute", status));
     if (value == 0) return need.why_not;
   }
