@@ -2,9 +2,13 @@
 // and when a channel is opened on it; what is not needed is not missed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <vramlink/host_copy.hpp>
 
 #include "support/channel_fixture.hpp"
 #include "support/scoped_settings.hpp"
@@ -15,6 +19,7 @@ namespace {
 
 using test::ChildLink;
 using test::ChildProcess;
+using test::kNow;
 using test::soon;
 using test::TestDevice;
 
@@ -109,6 +114,47 @@ TEST_F(DeviceProfileTest, WithoutWordsOf64BitsAGpuIsRefused) {
 TEST_F(DeviceProfileTest, PoolsAreNotMissed) { expect_frames("no_pools"); }
 
 TEST_F(DeviceProfileTest, APartOfAGpuServesAsAGpu) { expect_frames("mig", 1); }
+
+TEST_F(DeviceProfileTest, LegacyHandlesServeAGpuWithoutVirtualMemoryByConsent) {
+  with_profile("no_vmm", [this] {
+    const Runtime runtime = open_runtime();
+    const DeviceInfo gpu = runtime.devices().at(1);
+    EXPECT_FALSE(gpu.usable) << "not of itself";
+    PublisherOptions options;
+    options.device = gpu.id;
+    const auto refused = Publisher::open(runtime, kName, Format::bytes(64).value(), options);
+    ASSERT_TRUE(refused.failed_with(Code::unsupported));
+    EXPECT_NE(to_string(refused.error()).find("legacy handles"), std::string::npos)
+        << to_string(refused.error());
+    options.device = gpu.id;
+    options.legacy_handles = LegacyHandles::if_needed;
+    auto publisher =
+        Publisher::open(runtime, kName, Format::bytes(kFrameBytes).value(), options).value();
+    EXPECT_EQ(publisher.statistics().path, MemoryPath::legacy_handle);
+    Subscriber subscriber = open_subscriber(runtime);
+    // Such a GPU is none for the other tests' helpers: through host memory and back.
+    const std::vector<std::byte> sent(kFrameBytes, std::byte{7});
+    ASSERT_TRUE(publisher.publish_copy(sent, kNow, soon()));
+    Downloader downloader = Downloader::open(runtime, gpu.id, kFrameBytes, {}).value();
+    ASSERT_TRUE(downloader.submit(subscriber.receive(soon()).value(), kNow));
+    const HostFrame frame = downloader.next(soon()).value();
+    EXPECT_TRUE(std::equal(sent.begin(), sent.end(), frame.bytes().begin(), frame.bytes().end()));
+  });
+}
+
+TEST_F(DeviceProfileTest, LegacyHandlesAreNamedWhereTheDriverHasNoneEither) {
+  with_profile("wsl", [this] {
+    const Runtime runtime = open_runtime();
+    PublisherOptions options;
+    options.device = runtime.devices().at(1).id;
+    options.legacy_handles = LegacyHandles::if_needed;
+    const auto refused = Publisher::open(runtime, kName, Format::bytes(64).value(), options);
+    ASSERT_TRUE(refused.failed_with(Code::unsupported));
+    EXPECT_NE(to_string(refused.error()).find("no handle"), std::string::npos)
+        << to_string(refused.error());
+    EXPECT_EQ(files(), std::vector<std::string>{});
+  });
+}
 
 }  // namespace
 }  // namespace vramlink

@@ -1,20 +1,16 @@
 // Frames that go by legacy handles of the driver instead of descriptors: by consent, counted, and
-// otherwise as any channel. On devices alone. docs/legacy_handles.md.
+// otherwise as any channel. On devices alone; GPUs that need them are in device_profiles_test.cpp.
+// docs/legacy_handles.md.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include <vramlink/host_copy.hpp>
 #include <vramlink/inspect.hpp>
 
 #include "support/channel_fixture.hpp"
 #include "support/raw_cuda.hpp"
-#include "support/scoped_settings.hpp"
 #include "support/test_device.hpp"
 
 namespace vramlink {
@@ -234,65 +230,6 @@ TEST_F(LegacyHandlesOfTwoGpusTest, AnotherGpuGetsCopiesOrAnAnswer) {
   const Frame frame = subscriber.receive(soon()).value();
   EXPECT_TRUE(frame.is_copy());
   EXPECT_EQ(frame.device(), options.device);
-}
-
-class LegacyHandlesProfileTest : public LegacyHandlesTest {
- protected:
-  void SetUp() override {
-    LegacyHandlesTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!TestDevice::is_stand_in()) GTEST_SKIP() << "only the stand-in driver lacks on demand";
-  }
-  template <class Body>
-  static void with_profile(const char* profile, const Body& body) {
-    const test::ScopedEnvironment chosen("VRAMLINK_SIMCUDA_PROFILE", profile);
-    ChildProcess child([&](const ChildLink&) {
-      body();
-      return 0;
-    });
-    EXPECT_EQ(child.wait(), 0);
-  }
-};
-
-TEST_F(LegacyHandlesProfileTest, ServeAGpuWithoutVirtualMemoryByConsent) {
-  with_profile("no_vmm", [this] {
-    const Runtime runtime = open_runtime();
-    const DeviceInfo gpu = runtime.devices().at(1);
-    EXPECT_FALSE(gpu.usable) << "not of itself";
-    PublisherOptions options;
-    options.device = gpu.id;
-    const auto refused = Publisher::open(runtime, kName, Format::bytes(64).value(), options);
-    ASSERT_TRUE(refused.failed_with(Code::unsupported));
-    EXPECT_NE(to_string(refused.error()).find("legacy handles"), std::string::npos)
-        << to_string(refused.error());
-    options.device = gpu.id;
-    options.legacy_handles = LegacyHandles::if_needed;
-    auto publisher =
-        Publisher::open(runtime, kName, Format::bytes(kFrameBytes).value(), options).value();
-    EXPECT_EQ(publisher.statistics().path, MemoryPath::legacy_handle);
-    Subscriber subscriber = open_subscriber(runtime);
-    // Such a GPU is none for the other tests' helpers: through host memory and back.
-    const std::vector<std::byte> sent(kFrameBytes, std::byte{7});
-    ASSERT_TRUE(publisher.publish_copy(sent, kNow, soon()));
-    Downloader downloader = Downloader::open(runtime, gpu.id, kFrameBytes, {}).value();
-    ASSERT_TRUE(downloader.submit(subscriber.receive(soon()).value(), kNow));
-    const HostFrame frame = downloader.next(soon()).value();
-    EXPECT_TRUE(std::equal(sent.begin(), sent.end(), frame.bytes().begin(), frame.bytes().end()));
-  });
-}
-
-TEST_F(LegacyHandlesProfileTest, AreNamedWhereTheDriverHasNoneEither) {
-  with_profile("wsl", [this] {
-    const Runtime runtime = open_runtime();
-    PublisherOptions options;
-    options.device = runtime.devices().at(1).id;
-    options.legacy_handles = LegacyHandles::if_needed;
-    const auto refused = Publisher::open(runtime, kName, Format::bytes(64).value(), options);
-    ASSERT_TRUE(refused.failed_with(Code::unsupported));
-    EXPECT_NE(to_string(refused.error()).find("no handle"), std::string::npos)
-        << to_string(refused.error());
-    EXPECT_EQ(files(), std::vector<std::string>{});
-  });
 }
 
 }  // namespace

@@ -207,8 +207,9 @@ class CudaBackend final : public backend::Backend {
       return gpu;
     }
     const std::lock_guard lock(mutex_);
-    if (!device_)
+    if (!device_) {
       device_ = VRAMLINK_TRY(OpenDevice::open(platform_, listed_, capabilities_.memory_kind));
+    }
     opened_.store(device_.get(), std::memory_order_release);
     return device_.get();
   }

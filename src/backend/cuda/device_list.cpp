@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/try.hpp"
 
@@ -39,24 +40,31 @@ constexpr std::array kNeeds{
          "its streams cannot write and wait for 64-bit words; use another GPU or the host"},
 };
 
-/// Empty if nothing is missing for channels, whose memory goes by descriptors or, without
-/// `by_descriptors`, by legacy handles.
-std::string find_obstacle(const Driver& driver, api::Device device, bool by_descriptors) {
+struct Obstacle {
+  std::string why_not;                ///< the first that was found; empty if nothing is missing
+  bool for_descriptors_alone = true;  ///< nothing is missing where memory goes by legacy handles
+};
+
+Obstacle find_obstacle(const Driver& driver, api::Device device) {
+  Obstacle found;
   int value = 0;
   if (driver.device_get_attribute(&value, DeviceAttribute::compute_mode, device) ==
           Status::success &&
       value == static_cast<int>(api::ComputeMode::prohibited)) {
-    return "its compute mode is prohibited; an administrator can run nvidia-smi -c 0";
+    return {"its compute mode is prohibited; an administrator can run nvidia-smi -c 0", false};
   }
   for (const Need& need : kNeeds) {
-    if (need.for_descriptors && !by_descriptors) continue;
     const auto ask = [&] { return driver.device_get_attribute(&value, need.attribute, device); };
     Status status = ask();
     if (status != Status::success) status = ask();  // what is said here is said once for all
-    if (status != Status::success) return to_string(driver.error("cuDeviceGetAttribute", status));
-    if (value == 0) return need.why_not;
+    if (status == Status::success && value != 0) continue;
+    found.for_descriptors_alone = found.for_descriptors_alone && need.for_descriptors;
+    if (!found.why_not.empty()) continue;
+    found.why_not = status == Status::success
+                        ? need.why_not
+                        : to_string(driver.error("cuDeviceGetAttribute", status));
   }
-  return {};
+  return found;
 }
 
 /// 0 where the driver does not know the attribute.
@@ -102,8 +110,9 @@ Result<ListedDevice> list_device(const Driver& driver, int ordinal) {
       driver.device_get_name(name.data(), static_cast<int>(name.size()) - 1, listed.device)));
   listed.info.name = name.data();
   listed.info.gpu = describe(driver, listed.device, ordinal);
-  listed.shares_handles = find_obstacle(driver, listed.device, false).empty();
-  listed.info.why_not = find_obstacle(driver, listed.device, true);
+  Obstacle obstacle = find_obstacle(driver, listed.device);
+  listed.shares_handles = obstacle.for_descriptors_alone;
+  listed.info.why_not = std::move(obstacle.why_not);
   listed.info.usable = listed.info.why_not.empty();
   return listed;
 }
